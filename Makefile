@@ -210,8 +210,9 @@ $(NEWEST)/.installed: pyproject.toml Makefile
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 
-engine-test: setup $(ENGINE)/.installed  ## test readers on a real vLLM on the CPU, which the test starts and stops
-	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py
+engine-test: setup $(ENGINE)/.installed  ## test readers and TRL's trainers on a real vLLM on the CPU, which the tests start and stop
+	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py \
+	  tests/test_gpu_check.py::test_trainers_use_a_real_vllm
 
 ray-test: $(RAY)/.installed  ## test labels of the real Ray on two CPU actors, one of which is killed
 	OMP_NUM_THREADS=1 $(RAY)/bin/python -m pytest -m slow tests/labels/test_ray.py
@@ -247,7 +248,7 @@ $(ENGINE)/.installed: Makefile
 	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(VLLM)
 	$(ENGINE)/bin/python -c 'from importlib.metadata import requires; print(*(line for line in requires("$(firstword $(subst =, ,$(VLLM)))") if not line.startswith("torch")), sep="\n")' > $(ENGINE)/needs.txt
 	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(ENGINE)/needs.txt
-	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[engine,serve,retrieval]' pytest
 	touch $@
 
 lint: setup

@@ -27,7 +27,7 @@ from seper_reward.shipped import RECIPES, is_ours, run_recipe
 _FOLDERS = {"commands": "", "evaluate": "evaluate ", "baselines": "baseline "}  # with the first word of their commands
 _TRAIN = "train "
 _FIRST = ("label", "demo")  # in the list of commands; the rest is sorted
-_RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
+_RESUMING = {"label", "demo", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
 

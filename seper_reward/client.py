@@ -13,13 +13,10 @@ from the environment variable ``SEPER_SERVER_TOKEN`` only.
 import json
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import httpx2
@@ -67,22 +64,6 @@ class SePerClient:
         limits = httpx2.Limits(max_connections=_CONNECTIONS)
         return httpx2.Client(limits=limits, trust_env=not is_this_machine(self.url))
 
-    @cached_property
-    def _ahead(self) -> "SimpleQueue[list[Asked]]":
-        """Queue of announced questions; the sending thread ends with the process."""
-        waiting: SimpleQueue[list[Asked]] = SimpleQueue()
-        threading.Thread(target=self._send_ahead, args=(waiting,), name="ahead", daemon=True).start()
-        return waiting
-
-    def _send_ahead(self, waiting: "SimpleQueue[list[Asked]]") -> None:
-        while True:
-            asked = waiting.get()
-            while not waiting.empty():  # no other thread takes from it
-                asked += waiting.get()
-            for part in _parts(asked, estimated_tokens):
-                with suppress(httpx2.TransportError, ValueError):  # `measure` raises it
-                    self._http.post(**_Call(self, "/beliefs", _asked_body(part)).request())
-
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
         """Measure beliefs and texts of several questions, many in one request; per question an error may replace them.
 
@@ -92,13 +73,6 @@ class SePerClient:
         """
         parts = _parts(asked, estimated_tokens)
         return [each for part in parts for each in _measured(self.post("/beliefs", _asked_body(part)))]
-
-    def expect(self, asked: Sequence[Asked]) -> None:
-        """Announce questions to the server before ``measure``, and return at once; only the time changes.
-
-        The request is sent once, in the background. If a busy server rejects it, ``measure`` takes the usual time.
-        """
-        self._ahead.put(list(asked))
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as in ``SePerScorer.beliefs``.

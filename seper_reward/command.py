@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from seper_reward.data.inputs import Needs, load_input
+from seper_reward.data.inputs import Field, Needs, load_input
 from seper_reward.data.queries import Input, pool_passages
 from seper_reward.options import EvaluationOptions, InputOptions, ResultOptions, RetrievalOptions, pick
 from seper_reward.runtime.json_files import leaves, without_nan, write_json
@@ -15,8 +15,7 @@ from seper_reward.runtime.json_files import leaves, without_nan, write_json
 
 def marked_questions(config: EvaluationOptions, file: str, *, answers_needed: bool = True) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    needs = Needs(answers=answers_needed, strict=True, split=config.split, limit=config.limit)
-    return list(_input(config, file, needs).queries)
+    return list(_input(config, file, ["answers"] if answers_needed else []).queries)
 
 
 def by_name(paths: Sequence[str]) -> dict[str, str]:
@@ -29,15 +28,15 @@ def by_name(paths: Sequence[str]) -> dict[str, str]:
 
 def questions_and_corpus(config: RetrievalOptions, *, answers_needed: bool = True) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus: that of the settings, or the questions' passages."""
-    needs = Needs(answers=answers_needed, corpus=True, strict=True, split=config.split, limit=config.limit)
-    found = _input(config, config.file, needs)
-    if found.corpus is None:
-        corpus, queries = pool_passages(found.queries)
+    data = _input(config, config.file, ["answers", "corpus"] if answers_needed else ["corpus"])
+    if data.corpus is None:
+        corpus, queries = pool_passages(data.queries)
         return queries, corpus
-    return list(found.queries), dict(found.corpus)
+    return list(data.queries), dict(data.corpus)
 
 
-def _input(config: EvaluationOptions, file: str, needs: Needs) -> Input:
+def _input(config: EvaluationOptions, file: str, fields: Sequence[Field]) -> Input:
+    needs = Needs(fields, strict=True, split=config.split, limit=config.limit)
     return load_input(pick(InputOptions, config, input=file), needs)
 
 

@@ -1,10 +1,9 @@
 """All options: settings of commands, and arguments of classes. Defaults, help texts and ranges stand here only.
 
-A command's options inherit the options of its parts, and ``pick`` takes them out. Names are flat; commands and
-trainers read them from flags and YAML files with TRL's parser (``runtime.parser``).
+A command's options inherit the options of its parts, and a class takes them as they are, by the type of its part.
+Names are flat; commands and trainers read them from flags and YAML files with TRL's parser (``runtime.parser``).
 """
 
-import datetime
 import json
 import re
 import reprlib
@@ -138,8 +137,8 @@ def brief(value: object) -> str:
 def pick(kind: type[T], options: object, **changes: Any) -> T:
     """Return the options of a part, with values of the fields that ``options`` has, and changes.
 
-    >>> pick(LoadOptions, JudgeOptions(dtype="float32"), revision="v1")
-    LoadOptions(dtype='float32', device=None, trust_remote_code=False, revision='v1', max_batch_tokens=None)
+    >>> pick(ModelOptions, JudgeOptions(dtype="float32"), device="cpu")
+    ModelOptions(dtype='float32', device='cpu', trust_remote_code=False)
     """
     names = [each.name for each in fields(kind) if each.init and hasattr(options, each.name)]  # type: ignore[arg-type]
     return kind(**{**{name: getattr(options, name) for name in names}, **changes})
@@ -148,12 +147,13 @@ def pick(kind: type[T], options: object, **changes: Any) -> T:
 def check_types(options: Any) -> None:
     """Check the types of values from YAML, which argparse has not checked (`seed: abc`), and ranges in the types.
 
-    Raises ``ValueError`` with the name and the type or range of the field.
+    ``None`` is allowed as a default. Raises ``ValueError`` with the name and the type or range of the field.
     """
     hints = get_type_hints(type(options), include_extras=True)
-    for name, value in ((each.name, getattr(options, each.name)) for each in fields(options)):
+    for option in fields(options):
+        name, value = option.name, getattr(options, option.name)
         alternatives, checks = _alternatives(hints[name])
-        if not any(_fits(value, kind) for kind in alternatives):
+        if not (value is option.default is None or any(_fits(value, kind) for kind in alternatives)):
             raise ValueError(f"{name} must be {' or '.join(map(_type_name, alternatives))}, got {brief(value)}")
         for check in checks:
             check(name, value)
@@ -284,52 +284,32 @@ class ModelOptions(Options):
     )
     trust_remote_code: bool = setting(False, "Whether to run Python code that comes with a model.")
 
-
-@dataclass(frozen=True)
-class LoadOptions(ModelOptions):
-    """Options of loading one model from the hub or a folder.
-
-    Pin a commit as ``revision`` for reproducible labels. A batch has at most ``max_batch_tokens`` >= 1 tokens
-    (default: that of the class that uses the model).
-    """
-
-    revision: str | None = None
-    max_batch_tokens: Count | None = setting(None, "Maximum number of tokens in a batch, >= 1.")
-
     @property
-    def hub(self) -> dict[str, Any]:
-        """Keyword arguments of transformers' ``from_pretrained`` for a model on the hub."""
-        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+    def loading(self) -> dict[str, Any]:
+        """These options by name, for the options of another model."""
+        return {name: getattr(self, name) for name in ModelOptions.__dataclass_fields__}
 
 
 @dataclass(frozen=True)
-class ReaderOptions(LoadOptions):
-    """Options of loading and running a reader.
+class SamplingOptions(Options):
+    """Options of sampling, which decide the responses.
 
-    ``layout`` is how samples share their prompt's computation: ``"tree"`` uses one line of the cache for all samples,
-    ``"repeat"`` copies the line after prefill, ``"alone"`` prefills the prompt for each sample, and ``"reread"`` uses
-    no cache, which is slow and works with any causal model (default: chosen by the architecture). ``chat_template`` is
-    a template (Jinja), or a file with one, in place of the tokenizer's own.
+    ``temperature`` and ``max_new_tokens`` are ``None`` until the reader's own values are filled in
+    (``reader.loading.with_reader_defaults``); samplers have numbers. A ``temperature`` of 0 is greedy decoding (all N
+    responses are then equal). Stop strings are ignored before the first visible character of a response.
     """
-
-    layout: Layout | None = None
-    chat_template: str | None = None
-
-
-@dataclass(frozen=True)
-class ResponseOptions(Options):
-    """Options of sampling responses without their seed, which trainers take from their training arguments."""
 
     num_samples: Count = setting(10, "Number of responses per prompt (N of the paper), >= 1.")
-    temperature: NotNegative | None = setting(
+    temperature: NotNegative = setting(
         None, "Sampling temperature, >= 0 (default: 0.5 for plain, 1.0 for other readers)."
     )
     top_p: Share = setting(1.0, "Probability mass of nucleus sampling, in (0, 1].")
-    max_new_tokens: Count | None = setting(
+    max_new_tokens: Count = setting(
         None,
         "Maximum length of a response in tokens, >= 1 (default: 16 for embedded and plain, 32 for other readers).",
     )
     stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.")
+    seed: int = setting(0, "Seed of sampling.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -338,21 +318,8 @@ class ResponseOptions(Options):
 
 
 @dataclass(frozen=True)
-class SamplingOptions(ResponseOptions):
-    """Options of a sampler; all of them decide the responses.
-
-    A ``temperature`` of 0 is greedy decoding (all N responses are then equal). Stop strings are ignored before the
-    first visible character of a response.
-    """
-
-    temperature: NotNegative = setting(1.0, "Sampling temperature, >= 0.")
-    max_new_tokens: Count = setting(32, "Maximum length of a response in tokens, >= 1.")
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class ServedOptions(Options):
-    """The servers of the reader."""
+class EngineOptions(Options):
+    """The servers of the reader, which all serve the same model, or vLLM in this process."""
 
     engine: list[str] = setting(
         [],
@@ -369,23 +336,6 @@ class ServedOptions(Options):
         super().__post_init__()
         for address in [] if self.engine == ["vllm"] else self.engine:
             check_url("".join(split_address(address)[1]) or address)  # even unused ones end up in provenance and logs
-
-
-@dataclass(frozen=True)
-class EngineOptions(ServedOptions):
-    """The servers of the reader, and options of requests.
-
-    All servers in ``engine`` serve the same model, ``engine_requests`` prompts with all their samples at a time each.
-    Without an answer within ``timeout`` > 0 seconds, a request is retried ``retries`` >= 0 times with exponential
-    back-off; then the next server is tried.
-    """
-
-    engine_requests: Count = setting(64, "Number of concurrent requests per server, >= 1.")
-    timeout: Positive = 300.0
-    retries: Annotated[int, least(0)] = setting(4, "Number of further attempts, >= 0.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         if len({model for model, _ in map(split_address, self.engine)}) > 1:
             raise ValueError(f"engine must name one model for all servers, got {', '.join(self.engine)}")
 
@@ -396,7 +346,7 @@ class EngineOptions(ServedOptions):
 
 
 @dataclass(frozen=True)
-class TemplateOptions(Options):
+class ChatOptions(Options):
     """Options of the reader's chat template; a reserved variable raises ``ValueError``."""
 
     system_prompt: str | None = setting(
@@ -409,22 +359,26 @@ class TemplateOptions(Options):
         'Variables for the reader\'s chat template, a mapping in YAML or JSON, such as {"reasoning_effort": "low"}; '
         "enable_thinking is false by default.",
     )
+    chat_template: str | None = setting(
+        None, "File with a chat template (Jinja) for the reader (default: the one of its tokenizer)."
+    )
 
     def __post_init__(self) -> None:
-        given = self.chat_template_kwargs
+        kwargs = self.chat_template_kwargs
         try:  # a text is from the command line
-            variables = json.loads(given) if isinstance(given, str) else {} if given is None else given
+            variables = json.loads(kwargs) if isinstance(kwargs, str) else {} if kwargs is None else kwargs
         except ValueError:
-            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(given)}") from None
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(kwargs)}") from None
         object.__setattr__(self, "chat_template_kwargs", variables)
         super().__post_init__()
         if isinstance(self.chat_template_kwargs, str):
-            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(given)}")
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(kwargs)}")
         if reserved := sorted(_RESERVED_ARGUMENTS & set(self.variables)):
             raise ValueError(
                 f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
-                "it (use prompt_date for the date, and chat_template for a template)"
+                "it (chat_template is an option)"
             )
+        read_template(self.chat_template)
 
     @property
     def variables(self) -> Mapping[str, Any]:
@@ -434,26 +388,8 @@ class TemplateOptions(Options):
     @property
     def needs_template(self) -> str:
         """Names of the given options that need a chat template, joined; empty if there are none."""
-        given = {"system_prompt": self.system_prompt is not None, "chat_template_kwargs": bool(self.variables)}
-        return " and ".join(name for name, is_given in given.items() if is_given)
-
-
-@dataclass(frozen=True)
-class ChatOptions(TemplateOptions):
-    """Options of rendering the reader's chat template; all of them decide the prompts.
-
-    Templates that print today's date (such as Llama 3's) get ``prompt_date``, ``YYYY-MM-DD``: prompts then do not
-    depend on the day. An invalid date raises ``ValueError``.
-    """
-
-    prompt_date: str = "2024-07-26"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        try:
-            datetime.date.fromisoformat(self.prompt_date)
-        except ValueError:
-            raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
+        needed = {"system_prompt": self.system_prompt is not None, "chat_template_kwargs": bool(self.variables)}
+        return " and ".join(name for name, is_set in needed.items() if is_set)
 
 
 @dataclass(frozen=True)
@@ -481,7 +417,18 @@ class ReaderNameOptions(Options):
 
 
 @dataclass(frozen=True)
-class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOptions, TemplateOptions):
+class ReaderOptions(ReaderNameOptions, ModelOptions, EngineOptions, SamplingOptions, ChatOptions):
+    """Options of a reader, its loading, sampling, servers and chat template; the argument of all samplers."""
+
+    max_batch_tokens: Count | None = setting(
+        None,
+        "Maximum number of tokens in the reader's key-value cache, in batches of prompts, >= 1; lower it if memory "
+        "runs out (default: 131072 on an accelerator, 32768 on a CPU).",
+    )
+
+
+@dataclass(frozen=True)
+class ScorerOptions(ReaderOptions, JudgeOptions):
     """Options of a scorer, the reader and how its beliefs are measured, shared by all commands with a reader."""
 
     prompt: dict[str, str] | str | None = setting(
@@ -495,16 +442,8 @@ class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOpti
         "Context that a passage is compared with: none (the question without a passage) or placebo (a passage that "
         "answers nothing, which removes the effect of the mere presence of a passage).",
     )
-    chat_template: str | None = setting(
-        None, "File with a chat template (Jinja) for the reader (default: the one of its tokenizer)."
-    )
     max_passage_tokens: Count | None = setting(
         None, "Maximum length of a passage in tokens; longer ones are cut (default: the limit of the reader's window)."
-    )
-    max_batch_tokens: Count | None = setting(
-        None,
-        "Maximum number of tokens in the reader's key-value cache, in batches of prompts, >= 1; lower it if memory "
-        "runs out (default: 131072 on an accelerator, 32768 on a CPU).",
     )
     estimator: EstimatorPreset = setting(
         "default",
@@ -519,7 +458,6 @@ class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOpti
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", read_prompt(self.prompt))
         super().__post_init__()
-        read_template(self.chat_template)
 
 
 def read_template(template: str | None) -> str | None:
@@ -567,13 +505,6 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> None:
     if found != fields:
         wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
         raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {brief(template)}")
-
-
-@dataclass(frozen=True)
-class CommandOptions(ScorerOptions):
-    """Options of commands that measure beliefs. Trainers use the seed of their training arguments."""
-
-    seed: int = setting(0, "Seed of sampling.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -716,7 +647,7 @@ class CompletionOptions(Options):
 
 
 @dataclass(frozen=True)
-class RewardOptions(CompletionOptions, WeightOptions, CommandOptions):
+class RewardOptions(CompletionOptions, WeightOptions, ScorerOptions):
     """Options of a reward: its weights, and its reader, in this process or behind a URL."""
 
     url: str | None = setting(
@@ -806,7 +737,7 @@ class ResultOptions(TrackingOptions):
 
 
 @dataclass(frozen=True)
-class EvaluationOptions(ResultOptions, SelectOptions, FormatOptions, CommandOptions):
+class EvaluationOptions(ResultOptions, SelectOptions, FormatOptions, ScorerOptions):
     """Options of commands that evaluate on questions."""
 
 
@@ -837,7 +768,7 @@ class RetrievalOptions(MarkedOptions):
 
 
 @dataclass(frozen=True)
-class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOptions, TrackingOptions, CommandOptions):
+class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOptions, TrackingOptions, ScorerOptions):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
     top_k: Count = setting(
@@ -859,34 +790,7 @@ class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOption
 
 
 @dataclass(frozen=True)
-class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
-    """Find mined hard negatives that help the reader to answer, and list or drop them."""
-
-    input: Annotated[str, required("the file of mined negatives")] = setting(
-        "",
-        "Mined negatives: JSON, JSONL (also .gz), Parquet or a folder saved by datasets, of sentence-transformers "
-        "(anchor, positive, negative or negative_1, ...) or FlagEmbedding (query, pos, neg). Required.",
-    )
-    answers: str | None = setting(
-        None,
-        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the file "
-        "that the negatives were mined for (default: the answers are in the input's rows).",
-    )
-    action: Literal["list", "drop"] = setting(
-        "list",
-        "Action on false negatives: list (write them to false_negatives.jsonl) or drop (also write the input "
-        "without them, to audited.jsonl).",
-    )
-    label: Literal["delta_seper", "delta_seper_hard"] = setting(
-        "delta_seper_hard",
-        "Label that marks a false negative: delta_seper_hard (more certain) or delta_seper (finds more, but also "
-        "flags more passages without an answer).",
-    )
-    output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
-
-
-@dataclass(frozen=True)
-class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, CommandOptions):
+class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, ScorerOptions):
     """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 
     input: Annotated[str, required("seper-reward audit-searches rollouts.jsonl")] = setting(
@@ -1008,7 +912,7 @@ class ReportOptions(LabelFolderOptions, MarginOptions):
 
 
 @dataclass(frozen=True)
-class ServeOptions(CompletionOptions, WeightOptions, CommandOptions):
+class ServeOptions(CompletionOptions, WeightOptions, ScorerOptions):
     """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")

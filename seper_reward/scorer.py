@@ -3,17 +3,16 @@
 import copy
 import difflib
 import functools
-import inspect
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from seper_reward.data.queries import as_whole_query
-from seper_reward.data.rows import shown
+from seper_reward.data.queries import parse_query
+from seper_reward.data.rows import clean, shown
 from seper_reward.estimators.belief import belief, pairs_of
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.estimators.utility import utility
@@ -24,27 +23,20 @@ from seper_reward.judge.reader_judge import ReaderJudge
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.options import (
     Baseline,
-    ChatOptions,
-    EngineOptions,
     JudgeOptions,
-    LoadOptions,
     ReaderOptions,
-    ResponseOptions,
-    SamplingOptions,
     ScorerOptions,
-    pick,
     split_address,
-    split_revision,
 )
+from seper_reward.reader.chat import ChatTemplate
 from seper_reward.reader.engine.engine_sampler import load_sampler
-from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader, ahead
 from seper_reward.reader.prompts import PromptStyle, prompt_style
 from seper_reward.reader.sampler import Sampler
 from seper_reward.runtime.cache import Cache, open_cache
 from seper_reward.runtime.hub import unreached_hub
 from seper_reward.runtime.memory import in_batches
-from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, on_hub
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import (
     Answers,
@@ -62,7 +54,6 @@ from seper_reward.types import (
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-L = TypeVar("L", bound=LoadOptions)
 #: Greatest number of aliases of a question that the model of the judge reads, and whose probabilities are known.
 MOST_ANSWERS = 32
 
@@ -74,7 +65,7 @@ class SePerScorer:
         sampler: Samples the reader's responses, in this process or on servers.
         judge_model: The model that judges the responses.
         prompt: The wording, or the name of a style in ``prompts.STYLES``; includes the form of the baseline.
-        chat: Options of the reader's chat template.
+        chat: The reader's chat template (default: that of its tokenizer).
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: Maximum length of a passage in tokens (default: the reader's window).
         cache: Cache of responses and entailment scores between runs, or the path of its file, made if absent.
@@ -93,7 +84,7 @@ class SePerScorer:
         judge_model: PairModel,
         *,
         prompt: str | PromptStyle = "paper",
-        chat: ChatOptions = ChatOptions(),
+        chat: ChatTemplate | None = None,
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
         cache: Cache | str | Path | None = None,
@@ -109,62 +100,43 @@ class SePerScorer:
 
     @classmethod
     def from_pretrained(
-        cls,
-        reader: str | LoadedModel = EMBEDDED,
-        judge: str = EMBEDDED,
-        *,
-        prompt: str | PromptStyle | None = None,
-        chat: ChatOptions = ChatOptions(),
-        estimator: Estimator | None = None,
-        max_passage_tokens: int | None = None,
-        cache: Cache | str | Path | None = None,
-        reader_options: ReaderOptions = ReaderOptions(),
-        judge_options: LoadOptions = LoadOptions(),
-        engine: EngineOptions | Sequence[str] = (),
-        **sampling: object,
+        cls, options: ScorerOptions | str = ScorerOptions(), loaded: LoadedModel | None = None, **changes: Any
     ) -> "SePerScorer":
-        """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id (``ID@REVISION``) or a folder.
+        """Load reader and judge, and open the cache.
 
-        The judge can also be ``"reader"`` or on a server (``load_judge``), and the reader may already be loaded.
-        ``prompt=None`` uses the reader's own style (``READER_DEFAULTS``), else the
-        paper's. ``engine`` is a list of servers that run the reader, such as ``["http://localhost:8000/v1"]``; the
-        reader's name and options then apply to its tokenizer. ``sampling`` has fields of ``SamplingOptions``, by
-        default the paper's (N=10, temperature 1) or the reader's own. Other arguments are those of the class.
+        Args:
+            options: Options of the scorer, or the name of its reader: ``"embedded"``, ``"plain"``, a hub id
+                (``ID@REVISION``) or a folder.
+            loaded: The reader, if it is already loaded; it replaces the options' ``reader``.
+            **changes: Fields of ``ScorerOptions`` that differ from ``options``, such as ``num_samples=4``,
+                ``device="cpu"`` or ``engine=["http://localhost:8000/v1"]``; ``estimator`` may be an ``Estimator``.
 
         Raises:
             OSError: A model cannot be loaded; the message names the fix.
             ConnectionError: A server does not answer.
-            TypeError: A keyword is neither an argument nor a field of ``SamplingOptions``.
+            TypeError: A keyword is no field of ``ScorerOptions``.
             ValueError: An option is out of range, or a server cannot be used as this reader.
         """
-        for name in set(sampling) - {each.name for each in fields(SamplingOptions)}:
-            known = [
-                *inspect.signature(cls.from_pretrained).parameters,
-                *(each.name for each in fields(SamplingOptions)),
-            ]
-            nearest = difflib.get_close_matches(name, known, n=1)
-            raise TypeError(
-                f"SePerScorer.from_pretrained has no argument {name!r}"
-                + (f"; did you mean {nearest[0]!r}?" if nearest else "")
-                + (f"; pass reader_options=ReaderOptions({name}=...)" if hasattr(ReaderOptions, name) else "")
-            )
-        cache = open_cache(cache)  # fail early: loading the models is slow
-        if isinstance(reader, str):
-            reader, reader_options = _pinned(reader, reader_options)
-        defaults = reader_defaults(reader.name if isinstance(reader, LoadedModel) else reader)
-        sampler = load_sampler(
-            reader,
-            options=reader_options,
-            engine=engine if isinstance(engine, EngineOptions) else EngineOptions(list(engine)),
-            **{"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling},
-        )
+        if isinstance(options, str):
+            options = ScorerOptions(reader=options)
+        if loaded is not None:
+            changes["reader"] = loaded.name
+        names = options.__dataclass_fields__
+        for name in changes.keys() - names:
+            nearest = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            raise TypeError(f"SePerScorer.from_pretrained has no argument {name!r}{hint}")
+        estimator = changes.pop("estimator", options.estimator)
+        options = replace(options, **changes) if changes else options
+        cache = open_cache(options.cache or None)  # fail early: loading the models is slow
+        sampler = load_sampler(options, loaded)
         return cls(
             sampler,
-            load_judge(judge, judge_options, sampler),
-            prompt=prompt or defaults.prompt,
-            chat=chat,
-            estimator=estimator,
-            max_passage_tokens=max_passage_tokens,
+            load_judge(options, sampler),
+            prompt=prompt_style(options),
+            chat=ChatTemplate(sampler.tokenizer, options),
+            estimator=estimator if isinstance(estimator, Estimator) else Estimator.preset(estimator),
+            max_passage_tokens=options.max_passage_tokens,
             cache=cache,
         )
 
@@ -221,7 +193,7 @@ class SePerScorer:
         """
         if isinstance(queries, Query | Mapping):
             raise TypeError("utilities needs a list of records, got one record; write utilities([record])")
-        records = list(map(as_whole_query, queries))
+        records = [parse_query(clean(row)).whole for row in queries]
         asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
         measured = (unwrap(found).beliefs for found in self.measure(asked))
         return [
@@ -278,10 +250,6 @@ class SePerScorer:
             )
             for each, found in zip(batch, sampled, strict=True)
         ]
-
-    def expect(self, asked: Sequence[Asked]) -> None:
-        """Let an engine prefetch questions of a later call of ``measure``; this affects only the time."""
-        self.reader.expect(asked, self.known_answers)
 
     def responses(self, asked: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
         """Sample the responses from which beliefs are computed; see ``PromptedReader.responses``."""
@@ -346,87 +314,44 @@ def beliefs_of(judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, 
         return [belief(estimator, *each, judged) for each in sampled]
 
 
-def _is_causal(name: str, options: LoadOptions) -> bool:
+def _is_causal(name: str, trust_remote_code: bool) -> bool:
     """Return whether a name is that of a causal language model; names that cannot be read are left to the loader."""
     from transformers import AutoConfig
 
     if name == EMBEDDED:
         return False
+    source, hub = on_hub(name, trust_remote_code)
     try:
-        config = AutoConfig.from_pretrained(name, **options.hub)
+        config = AutoConfig.from_pretrained(source, **hub)
     except (OSError, ValueError) as error:
         if unreached := unreached_hub(error):
             raise OSError(f"judge={name!r} is not on this machine, and {unreached}") from error
         return False
-    return any(each.endswith("ForCausalLM") for each in config.architectures or ())
+    return any(architecture.endswith("ForCausalLM") for architecture in config.architectures or ())
 
 
-def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reader: Sampler | None = None) -> PairModel:
-    """Load the model that judges pairs of answers.
+def load_judge(options: JudgeOptions, reader: Sampler | None = None) -> PairModel:
+    """Load the model that judges pairs of answers, by the names of the option ``judge``.
 
-    The name is ``"embedded"`` (multilingual-e5-small with the bundled adapter), the hub id or folder of an entailment
-    model or of a causal language model, ``TOKENIZER@URL`` for the model of a server, or ``"reader"`` for the
-    given sampler, without which it raises ``ValueError``. A model that cannot be loaded raises ``OSError``.
+    ``"reader"`` is the given sampler, without which it raises ``ValueError``. A model that cannot be loaded raises
+    ``OSError``.
     """
-    if name == "reader":
+    if options.judge == "reader":
         if reader is None:
             raise ValueError("judge must not be 'reader' in a command without a reader; name its hub id or folder")
         return ReaderJudge(reader)
-    model, servers = split_address(name, "judge")
-    model, options = _pinned(model, options)
-    if not servers and not _is_causal(model, options):
-        return EntailmentScorer.from_pretrained(model, options)
-    loading = pick(ReaderOptions, options)
-    return ReaderJudge(load_sampler(model, options=loading, engine=EngineOptions(servers)))
+    name, servers = split_address(options.judge, "judge")
+    if not servers and not _is_causal(name, options.trust_remote_code):
+        return EntailmentScorer.from_pretrained(name, options)
+    return ReaderJudge(load_sampler(ReaderOptions(reader=name, engine=servers, **options.loading)))
 
 
-def _pinned(name: str, options: L) -> tuple[str, L]:
-    model, revision = split_revision(name)
-    return model, options if revision is None else replace(options, revision=revision)
-
-
-def load_scorer(options: ScorerOptions, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
-    """Load reader (unless given) and judge, and open the cache; ``OSError`` names the way out."""
-    given = {each.name: getattr(options, each.name) for each in fields(ResponseOptions)}
-    return SePerScorer.from_pretrained(
-        reader or options.reader,
-        options.judge,
-        prompt=style_of(options, options.reader if reader is None else reader.name),
-        chat=pick(ChatOptions, options),
-        estimator=Estimator.preset(options.estimator),
-        max_passage_tokens=options.max_passage_tokens,
-        cache=options.cache or None,
-        reader_options=pick(ReaderOptions, options),
-        judge_options=judge_options(options),
-        engine=pick(EngineOptions, options, **({"engine": []} if reader else {})),
-        seed=seed,
-        **{name: value for name, value in given.items() if value is not None},
-    )
-
-
-def load_scorers(options: ScorerOptions, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
+def load_scorers(options: ScorerOptions, readers: Sequence[str]) -> dict[str, SePerScorer]:
     """Load a scorer for each of several readers, names or ``TOKENIZER@URL``, else for the reader of the options."""
     if not readers:
-        return {options.reader: load_scorer(options, seed)}
-    found = {}
-    for name in readers:
-        model, engine = split_address(name, "readers")
-        found[name] = replace(options, reader=model, engine=engine)
-    return {name: load_scorer(own, seed) for name, own in found.items()}
-
-
-def style_of(options: ScorerOptions, reader: str) -> PromptStyle:
-    """Return the prompt style of a reader of this name."""
-    given = {"style": options.prompt} if isinstance(options.prompt, str) else options.prompt or {}
-    return prompt_style(
-        given.get("style") or reader_defaults(reader).prompt,
-        closed_book_prompt=given.get("closed_book"),
-        passages_prompt=given.get("passages"),
-        baseline=options.baseline,
-        placebo=given.get("placebo"),
-    )
-
-
-def judge_options(options: JudgeOptions) -> LoadOptions:
-    """Return the options of loading the judge."""
-    return pick(LoadOptions, options, max_batch_tokens=None)
+        return {options.reader: SePerScorer.from_pretrained(options)}
+    places = {name: split_address(name, "readers") for name in readers}
+    return {
+        name: SePerScorer.from_pretrained(options, reader=model, engine=servers)
+        for name, (model, servers) in places.items()
+    }

@@ -43,7 +43,7 @@ class CompletionsServer:
     fault: Callable[[dict], Answer | None] = lambda body: None
     spoil: Callable[[dict, dict], None] = lambda body, answer: None
     adapters: tuple[str, ...] = ()
-    vllm_config: dict | None = None  # what a server in development mode shows
+    vllm_config: dict | str | None = None  # what a server in development mode shows
     requests: list[dict] = field(default_factory=list)
     canaries: list[dict] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -179,7 +179,8 @@ def handler(server: CompletionsServer):
             if self.path.startswith("/v1/models"):
                 self.reply(200, server.models())
             elif self.path == "/server_info?config_format=json" and server.vllm_config is not None:
-                self.reply(200, {"vllm_config": server.vllm_config})
+                failed = server.vllm_config == "failed"
+                self.reply(500 if failed else 200, {"vllm_config": server.vllm_config})
             else:
                 self.reply(404, {"detail": "Not Found"})
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from seper_reward import SePerScorer
 from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.options import LoadOptions, ReaderOptions
+from seper_reward.options import ModelOptions, ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from tests.tiny_models import lane_rows, make_encoder, make_entailment, make_reader
 
@@ -54,13 +54,13 @@ def tiny_entailment(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_sampler(tiny_reader) -> ResponseSampler:
     return ResponseSampler.from_pretrained(
-        str(tiny_reader), ReaderOptions(dtype="float32", device="cpu"), num_samples=4, max_new_tokens=8
+        ReaderOptions(reader=str(tiny_reader), dtype="float32", device="cpu", num_samples=4, max_new_tokens=8)
     )
 
 
 @pytest.fixture(scope="session")
 def tiny_judge(tiny_entailment) -> EntailmentScorer:
-    return EntailmentScorer.from_pretrained(str(tiny_entailment), LoadOptions(dtype="float32", device="cpu"))
+    return EntailmentScorer.from_pretrained(str(tiny_entailment), ModelOptions(dtype="float32", device="cpu"))
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +72,7 @@ def tiny_scorer(tiny_sampler, tiny_judge) -> SePerScorer:
 def plain_sampler() -> ResponseSampler:
     """Return the plain reader: its answers are long enough to be cut."""
     return ResponseSampler.from_pretrained(
-        "plain", ReaderOptions(dtype="float32", device="cpu"), num_samples=4, max_new_tokens=12
+        ReaderOptions(reader="plain", dtype="float32", device="cpu", num_samples=4, max_new_tokens=12)
     )
 
 

@@ -19,9 +19,10 @@ import torch
 from accelerate import PartialState
 
 from seper_reward.labels.rows import labeled_query
-from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.loading import with_reader_defaults
 from seper_reward.reader.sampler import Request
 from seper_reward.runtime import distributed
 from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt, unwrap
@@ -42,24 +43,16 @@ PROMPTS = [
 ]
 
 
-def split_options(record, changes):
-    """Return a record with those changes that are its fields, and the others."""
-    own = {name: value for name, value in changes.items() if name in vars(record)}
-    return replace(record, **own), {name: value for name, value in changes.items() if name not in own}
+def rebuilt(sampler: ResponseSampler, layout=None, **changes) -> ResponseSampler:
+    """Return a sampler of the same model with another layout and other options."""
+    options = replace(sampler.options, **changes)
+    return ResponseSampler(sampler._model, sampler.tokenizer, options, layout=layout)
 
 
-def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
-    """Return a sampler of the same model with other options, of use or of sampling."""
-    options, sampling = split_options(ReaderOptions(), changes)
-    sampling = {**vars(sampler.options), **sampling}
-    return ResponseSampler(sampler._model, sampler.tokenizer, options=options, **sampling)
-
-
-def engine(sampler, *servers, **options) -> EngineSampler:
-    """Return a reader on servers of a test, with the sampling of another reader, and one more try by default."""
-    changes = {"retries": 1, **vars(sampler.options), **options}
-    options, sampling = split_options(EngineOptions(tuple(server.url for server in servers)), changes)
-    return EngineSampler(options, sampler.tokenizer, **sampling)
+def engine(sampler, *servers, retries=1, requests=64, **changes) -> EngineSampler:
+    """Return a reader on servers of a test, with the options of another reader, and one more try by default."""
+    options = replace(sampler.options, engine=[server.url for server in servers], **changes)
+    return EngineSampler(options, sampler.tokenizer, retries=retries, requests=requests)
 
 
 def prompt_ids(sampler, prompt):
@@ -134,7 +127,7 @@ class ScriptedSampler:
 
     def __init__(self, tokenizer, reply, window=4096):
         self.tokenizer, self.reply, self.window = tokenizer, reply, window
-        self.options, self.asked = SamplingOptions(), []
+        self.options, self.asked = with_reader_defaults(ReaderOptions(), "scripted"), []
 
     @property
     def max_prompt_tokens(self):

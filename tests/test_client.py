@@ -147,25 +147,6 @@ def test_a_belief_travels(tiny_scorer):
         assert getattr(copy, name) == getattr(belief, name), name
 
 
-def test_what_is_expected_is_asked_once_and_in_the_background():
-    """A server that is busy, or away, is left alone: it measures when it is asked."""
-    with answering((429, {"Retry-After": "0"}, {"detail": "full"}), (200, {}, NOTHING)) as (url, seen):
-        client = pickle.loads(pickle.dumps(SePerClient(url)))
-        client.expect([ASKED])
-        while not seen:
-            time.sleep(0.01)
-        assert len(client.measure([ASKED])) == 1
-        assert [body for _, _, body in seen] == [seen[0][2]] * 2
-        client.expect([Asked("\ud83d", ("Ida Voss",), ((),))])  # cannot be sent
-        while len(seen) < 3:
-            client.expect([ASKED])
-            time.sleep(0.01)
-        client.expect([Asked("x" * 800_000, ("Ida Voss",), ((),))] * 2)  # too much for one request
-        while sum(len(body["asked"][-1]["question"]) == 800_000 for _, _, body in seen) < 2:
-            time.sleep(0.01)
-    client.expect([ASKED])  # nobody is there any more
-
-
 def test_a_proxy_is_named_and_this_machine_is_asked_directly(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "http://user:secret@127.0.0.1:9")

@@ -30,7 +30,6 @@ NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",
     "demo",
-    "audit-negatives",
     "audit-searches",
     "doctor",
     "export",

@@ -1,13 +1,17 @@
 """The checks of an accelerator: all of them on the CPU, small, and on an accelerator if there is one."""
 
 import json
+import os
+import subprocess
 from importlib.metadata import version
 
 import pytest
 
 from tests.gpu_check.__main__ import CHECKS, main
+from tests.vllm_server import ABSENT, PYTHON, SETTINGS
 
-LEFT_OUT_ON_CPU = {"halves", "grpo_vllm"}
+LEFT_OUT_ON_CPU = {"halves"}
+WITH_VLLM = {"grpo_vllm", "async_grpo", "grpo_vllm_server"}
 
 
 def rows_of(path):
@@ -44,9 +48,21 @@ def test_all_checks_on_the_cpu(tmp_path):
     assert main(["--output", str(path), "--device", "cpu", "--seconds", "1200"]) == 0, path.read_text()
     rows = rows_of(path)
     assert set(rows) == {each.__name__ for each in CHECKS}
-    assert {name for name, row in rows.items() if row["status"] == "left out"} == LEFT_OUT_ON_CPU
+    assert {name for name, row in rows.items() if row["status"] == "left out"} == LEFT_OUT_ON_CPU | WITH_VLLM
     assert rows["published"]["found"]["ratio"] > 1
     assert len(rows["grpo_policy_base"]["found"]["share_of_step"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)
+@pytest.mark.parametrize("name", sorted(WITH_VLLM))
+def test_trainers_use_a_real_vllm(name, tmp_path):
+    """With stand-ins for three parts that need a GPU (``tests.gpu_check.engines``)."""
+    path = tmp_path / "found.json"
+    words = [PYTHON, "-m", "tests.gpu_check", "--device", "cpu", "--output", path, "--only", name]
+    done = subprocess.run(list(map(str, words)), env={**os.environ, **SETTINGS}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert rows_of(path)[name]["status"] == "passed"
 
 
 @pytest.mark.gpu

@@ -110,6 +110,7 @@ def config_class(path):
 
     named = {
         "baselines/eor-demo": eor.EoROptions,
+        "baselines/eor-prompts": eor.EoROptions,
         "baselines/erag": erag.ERAGEvaluationOptions,
         "tables/compression": compression.CompressionOptions,
         "tables/correlation": correlation.CorrelationOptions,

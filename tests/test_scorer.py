@@ -120,7 +120,7 @@ def test_a_cache_is_named_by_its_path(tiny_scorer, tmp_path):
     assert again.utilities([RECORD]) == expected
     assert again.cache.misses == 0
     # before the models, which are slow to load, and of which there is none of this name
-    with pytest.raises(TypeError, match="cache must be a path"):
+    with pytest.raises(ValueError, match="cache must be str or nothing, got 3"):
         SePerScorer.from_pretrained("nowhere/none", cache=3)
 
 
@@ -155,25 +155,32 @@ def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
 
 
 def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):
-    monkeypatch.setattr(scorers, "load_scorer", lambda each, seed: (each.reader, each.engine))
+    def place(options, **changes):
+        return [{**vars(options), **changes}[name] for name in ("reader", "engine")]
+
+    monkeypatch.setattr(SePerScorer, "from_pretrained", place)
     settings = ScorerOptions(reader="mine", engine=["served@http://one/v1"])
-    assert scorers.load_scorers(settings, [], 0) == {"mine": ("mine", ["served@http://one/v1"])}
-    found = scorers.load_scorers(settings, ["a@http://two/v1", "b"], 0)
-    assert list(found.values()) == [("a", ["http://two/v1"]), ("b", [])]
+    assert scorers.load_scorers(settings, []) == {"mine": ["mine", ["served@http://one/v1"]]}
+    found = scorers.load_scorers(settings, ["a@http://two/v1", "b"])
+    assert list(found.values()) == [["a", ["http://two/v1"]], ["b", []]]
     with pytest.raises(ValueError, match="readers must have the tokenizer in front of the address, TOKENIZER@URL"):
-        scorers.load_scorers(settings, ["http://two/v1"], 0)
+        scorers.load_scorers(settings, ["http://two/v1"])
 
 
-def test_a_name_may_have_a_revision(tiny_reader, tiny_entailment):
-    scorer = SePerScorer.from_pretrained(f"{tiny_reader}@main", f"{tiny_entailment}@main")
+def test_a_name_may_have_a_revision_and_keywords_are_options(tiny_reader, tiny_entailment):
+    options = ScorerOptions(reader=f"{tiny_reader}@main", judge=f"{tiny_entailment}@main", num_samples=4)
+    official = Estimator.preset("official", aliases="any")
+    scorer = SePerScorer.from_pretrained(options, temperature=0.5, estimator=official)
     assert scorer.sampler.name == f"{tiny_reader}@main"
     assert scorer.entailment.name == f"{tiny_entailment}@main"
+    sampling = scorer.fingerprint["sampling"]
+    assert (sampling["num_samples"], sampling["temperature"], sampling["max_new_tokens"]) == (4, 0.5, 32)
+    assert scorer.estimator == official
 
 
 def test_a_wrong_argument_is_named_with_its_place(tiny_scorer):
     for given, hint in {
         "readr": "has no argument 'readr'; did you mean 'reader'",
-        "device": "has no argument 'device'; pass reader_options=ReaderOptions(device=...)",
         "num_sample": "did you mean 'num_samples'",
     }.items():
         with pytest.raises(TypeError, match=re.escape(hint)):

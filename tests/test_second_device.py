@@ -7,7 +7,7 @@ from seper_reward import SePerScorer
 from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import entailment_kernel, join_answers, match_clusters, no_contradiction
 from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.options import LoadOptions, ReaderOptions
+from seper_reward.options import ModelOptions, ReaderOptions
 from seper_reward.reader.in_process.decoding import attention_mask
 from seper_reward.reader.in_process.gumbel import draw, nucleus
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
@@ -126,14 +126,15 @@ def _seed():
 )
 def test_a_reader_of_every_layout(tiny_reader, layout, changes):
     """Samples, leaves and teacher-forced log-probabilities: the same tokens, and all of them on the right device."""
-    options = ReaderOptions(dtype="float32", device="cpu", layout=layout)
-    here = ResponseSampler.from_pretrained(str(tiny_reader), options, num_samples=3, max_new_tokens=4, **changes)
+    drawn = {"num_samples": 3, "max_new_tokens": 4, **changes}
+    options = ReaderOptions(reader=str(tiny_reader), dtype="float32", device="cpu", **drawn)
+    here = ResponseSampler.from_pretrained(options, layout=layout)
     given = {PROMPTS[0]: ["honey", "wax and honey"], PROMPTS[2]: ["4"]}
     pairs = [(prompt, text) for prompt, texts in given.items() for text in texts]
     prompts, texts = zip(*pairs, strict=True)
     sampled = [here.sample(asking(PROMPTS, given)), here.log_probs(prompts, texts)]
     with second_device() as device:
-        there = ResponseSampler(onto(here._model), here.tokenizer, options=options, **vars(here.options))
+        there = ResponseSampler(onto(here._model), here.tokenizer, here.options, layout=layout)
         assert there.device == device
         there.check()
         found = [there.sample(asking(PROMPTS, given)), there.log_probs(prompts, texts)]
@@ -154,9 +155,9 @@ def test_a_scorer(tiny_reader, tiny_entailment):
 
     def scorer():
         reader = ResponseSampler.from_pretrained(
-            str(tiny_reader), ReaderOptions(dtype="float32", device="cpu"), num_samples=4, max_new_tokens=4
+            ReaderOptions(reader=str(tiny_reader), dtype="float32", device="cpu", num_samples=4, max_new_tokens=4)
         )
-        judge = EntailmentScorer.from_pretrained(str(tiny_entailment), LoadOptions(dtype="float32", device="cpu"))
+        judge = EntailmentScorer.from_pretrained(str(tiny_entailment), ModelOptions(dtype="float32", device="cpu"))
         return SePerScorer(reader, judge, prompt="brief")
 
     rows = [

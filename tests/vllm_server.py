@@ -6,13 +6,13 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 PYTHON = Path(os.environ.get("SEPER_ENGINE_PYTHON", Path(__file__).parents[1] / ".venv-engine" / "bin" / "python"))
 ABSENT = f"no vLLM: {PYTHON} is absent; `make engine-test` sets it up, or name another in SEPER_ENGINE_PYTHON"
-_LONGEST_START = 300  # seconds
+_LONGEST_START = 600  # seconds
 SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -24,7 +24,13 @@ SETTINGS = {
 
 @contextmanager
 def vllm_server(
-    model: str | Path, log: Path, *flags: str, dtype: str = "float32", compiled: bool = False
+    model: str | Path,
+    log: Path,
+    *flags: str,
+    dtype: str = "float32",
+    compiled: bool = False,
+    python: str | Path = PYTHON,
+    settings: Mapping[str, str] = {},
 ) -> Iterator[str]:
     """Serve a model folder as ``reader`` on a free port and yield the base URL; the output goes to ``log``.
 
@@ -35,7 +41,7 @@ def vllm_server(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--port", port, "--dtype", dtype]
+    words = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--port", port, "--dtype", dtype]
     words += [
         "--host",
         "127.0.0.1",
@@ -50,7 +56,7 @@ def vllm_server(
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(word) for word in words],
-            env={**SETTINGS, **os.environ},
+            env={**SETTINGS, **os.environ, **settings},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

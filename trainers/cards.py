@@ -58,8 +58,8 @@ def write_card(
     **fields: str,
 ) -> None:
     """Write a model card with fields ``library``, ``pipeline``, ``base`` and ``use`` into folders that exist."""
-    given = arguments.to_dict()
-    settings = {**asdict(config), **{name: given[name] for name in _ARGUMENTS if name in given}}
+    values = arguments.to_dict()
+    settings = {**asdict(config), **{name: values[name] for name in _ARGUMENTS if name in values}}
     settings = {name: value for name, value in settings.items() if value is not None and name not in _LOCAL}
     text = _CARD.format(
         title=title,

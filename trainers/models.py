@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from seper_reward import retrieval
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, save_reader
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import EMBEDDED, base_of_adapter
@@ -58,7 +58,7 @@ def needs_merging(reader: str) -> bool:
 
 def save_merged(adapter: Path, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
     """Save an adapter's model in bf16 with all adapters merged, for ``AutoModelForCausalLM.from_pretrained``."""
-    save_reader(str(adapter), folder, LoadOptions(dtype="bfloat16", device="cpu"))
+    save_reader(str(adapter), folder, ModelOptions(dtype="bfloat16", device="cpu"))
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
 

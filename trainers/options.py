@@ -125,6 +125,7 @@ class ListDefaults:
     save_strategy: str = setting("epoch", "Time of checkpoints to resume from: no, steps or epoch.")
     save_total_limit: int | None = setting(1, "Number of checkpoints to keep.")
     logging_steps: float = setting(10, "Number of steps between logs; below 1 a share of all steps.")
+    seed: int = setting(42, "Seed of sampling responses, and of training.")
     bf16: bool | None = setting(None, "Whether to train with bf16 autocast (default: if it is fast).")
     report_to: str = setting("none", REPORT_TO_HELP)
 

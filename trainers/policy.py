@@ -20,7 +20,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.policies import Episode, compare_policies, fixed_rules, policies_table
-from seper_reward.options import Dtype, FormatOptions, LoadOptions, pick
+from seper_reward.options import Dtype, FormatOptions, ModelOptions, pick
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import CachedRetriever, load_retriever
@@ -89,8 +89,8 @@ def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
     """Return a dataset for TRL: prompts in the reader's wording, and the columns needed by the reward."""
     return Dataset.from_list(
         [
-            {"prompt": messages_of(each.question, style), "question": each.question, "answers": each.answers}
-            for each in queries
+            {"prompt": messages_of(query.question, style), "question": query.question, "answers": query.answers}
+            for query in queries
         ]
     )
 
@@ -167,11 +167,11 @@ def play(
         mine.append((identity, episode))
     count: Counter[str] = Counter()
     episodes = []
-    for identity, each in gather_object(mine):
+    for identity, episode in gather_object(mine):
         count[identity] += 1
         if count[identity] <= trainer.num_generations_eval:  # the others were repeated to fill up processes
-            episodes.append(each)
-    cut = sum(each is not None and bool(each.queries) and not each.answer for each in episodes)
+            episodes.append(episode)
+    cut = sum(episode is not None and bool(episode.queries) and not episode.answer for episode in episodes)
     if cut:
         say_once(
             f"{cut} of {len(episodes)} held-out rollouts search and then give no answer, so searching cannot pay for "
@@ -190,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns
     dtype: Dtype = "auto" if config.lora_r else "float32"  # in bf16, updates of all weights would be lost to rounding
-    loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
+    loaded = load_reader(config.model, ModelOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
     scorer = load_task_scorer(config, folder, loaded)
     questions = read_policy_questions(config)
     # projected also to measure, by the loss
@@ -202,8 +202,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         model = folder / "model"
         start = f"--init_adapter {model}" if config.lora_r else f"--init_adapter none --model {model}"
         # the default group of a file's questions is its name
-        own = "--input YOURS.jsonl --groups YOURS --output_dir runs/yours"
-        runs.suggest(f"the same command with {start} --evaluate_only true {own}")
+        options = "--input YOURS.jsonl --groups YOURS --output_dir runs/yours"
+        runs.suggest(f"the same command with {start} --evaluate_only true {options}")
     return 0
 
 
@@ -213,14 +213,14 @@ def learn(
     """Measure the policy and fixed rules, train it unless ``evaluate_only``, measure it again, save and publish."""
     folder, style, weights = Path(arguments.output_dir), scorer.reader.prompts.style, pick(RewardWeights, config)
     # only questions that the reader can score; their beliefs are cached, for the reward and to resume a killed run
-    asked = [*questions.train, *questions.dev, *questions.test]
-    beliefs = zip(asked, closed_book_beliefs(scorer, asked), strict=True)
+    queries = [*questions.train, *questions.dev, *questions.test]
+    beliefs = zip(queries, closed_book_beliefs(scorer, queries), strict=True)
     closed_book = {query.id: belief for query, belief in beliefs if belief is not None}
     train, dev, test = ([query for query in rows if query.id in closed_book] for rows in questions[1:])
     questions = Questions(questions.corpus, train, dev, test)
     reward = SePerReward(scorer, **asdict(weights), reader=config.reader)
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
-    tool = new_tool(config, retriever, style, reward)
+    tool = new_tool(config, retriever, style)
 
     def search(query: Query) -> tuple[Turn, ...]:
         searching = tool()
@@ -248,7 +248,7 @@ def learn(
         return results
 
     results = measure("before")
-    if not any(each.queries for each in played["before"] if each is not None):
+    if not any(episode.queries for episode in played["before"] if episode is not None):
         say_once(
             "the policy never searches on held-out questions, so it has no search to learn from; warm it up for "
             "longer (`seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`), or check that "
@@ -266,10 +266,10 @@ def learn(
         name = "evaluation" if config.evaluate_only else "results"  # do not overwrite the results of training
         texts = {query.id: query.question for query in test}
         rows = [
-            {"by": by, "question": texts[each.id], **each._asdict()}
+            {"by": by, "question": texts[episode.id], **episode._asdict()}
             for by, episodes in {**played, **rules}.items()
-            for each in episodes
-            if each is not None
+            for episode in episodes
+            if episode is not None
         ]
         write_json(folder / f"{name}.json", results)
         write_lines(folder / f"{name}_held_out.jsonl", rows)

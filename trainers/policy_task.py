@@ -14,21 +14,17 @@ from transformers.utils import get_json_schema
 from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import names_in, spread
 from seper_reward.evaluate.measuring import measured
-from seper_reward.options import (
-    CommandOptions,
-    ScorerOptions,
-)
+from seper_reward.options import ScorerOptions
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.reward.environment import RetrievalEnvironment, search_environment
-from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableError
 
 from .options import PolicyTaskConfig
@@ -43,10 +39,10 @@ def read_policy_task(path: str) -> PolicyTaskConfig:
     return parse_options((PolicyTaskConfig,), ["--config", path], path, others=True)[0]  # type: ignore[no-any-return]
 
 
-def read_scorer_config(path: str | None) -> CommandOptions:
+def read_scorer_config(path: str | None) -> ScorerOptions:
     """Read the settings of the reader from a YAML file (default: default settings)."""
     words = ["--config", path] if path else []
-    return parse_options((CommandOptions,), words, "scorer")[0]  # type: ignore[no-any-return]
+    return parse_options((ScorerOptions,), words, "scorer")[0]  # type: ignore[no-any-return]
 
 
 def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedModel) -> SePerScorer:
@@ -57,14 +53,14 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
             f"reader={task.reader!r} uses the policy's weights, but {task.scorer} names "
             f"{settings.engine or settings.reader}; set --reader separate, or remove the reader from the file"
         )
-    settings = replace(settings, cache=task.cache or settings.cache or trainer_cache(output_dir))
-    return load_scorer(settings, settings.seed, None if task.reader == "separate" else loaded)
+    cache = task.cache or settings.cache or trainer_cache(output_dir)
+    return SePerScorer.from_pretrained(settings, None if task.reader == "separate" else loaded, cache=cache)
 
 
 def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:
     """Return the reader's belief in each answer without a passage as ``measured``."""
-    found = measured(scorer, queries, [[()]] * len(queries), title="closed-book beliefs")
-    return [None if beliefs is None else beliefs[()] for beliefs in found]
+    results = measured(scorer, queries, [[()]] * len(queries), title="closed-book beliefs")
+    return [None if beliefs is None else beliefs[()] for beliefs in results]
 
 
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
@@ -72,18 +68,18 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
     queries: dict[str, Query] = {}
     corpus: dict[str, Passage] = {}
     for source in task.input:
-        found, passages = read_source(source, task.corpus, task)
+        source_queries, passages = read_source(source, task.corpus, task)
         if passages is None:  # also of unused questions, which must not make searching easier
-            passages, found = pool_passages(found)
+            passages, source_queries = pool_passages(source_queries)
         name = Path(source).name.partition(".")[0]
-        found = [replace(query, metadata={"group": name, **query.metadata}) for query in found]
-        found = [query for query in found if not task.groups or query.metadata["group"] in task.groups]
-        found = spread(found, task.limit_each)
-        taken = [f"question id {query.id!r}" for query in found if query.id in queries]
-        taken += [f"passage id {name!r}" for name, each in passages.items() if corpus.get(name, each) != each]
+        source_queries = [replace(query, metadata={"group": name, **query.metadata}) for query in source_queries]
+        source_queries = [query for query in source_queries if not task.groups or query.metadata["group"] in task.groups]
+        source_queries = spread(source_queries, task.limit_each)
+        taken = [f"question id {query.id!r}" for query in source_queries if query.id in queries]
+        taken += [f"passage id {name!r}" for name, passage in passages.items() if corpus.get(name, passage) != passage]
         if taken:
             raise ValueError(f"{source}: {taken[0]} is used in an earlier input; rename one")
-        queries |= {query.id: query for query in found}
+        queries |= {query.id: query for query in source_queries}
         corpus |= passages
     sources = ", ".join(task.input)
     if not queries:
@@ -129,24 +125,21 @@ class SearchTool:
         message = self._environment.search(query)
         if len(self.turns) == before or not self.turns[-1].passages:  # too many searches, or no passages found
             return message
-        found = dict.fromkeys(passage.text for turn in self.turns for passage in turn.passages)
-        return self._style.ask(self._question, list(found))
+        texts = dict.fromkeys(passage.text for turn in self.turns for passage in turn.passages)
+        return self._style.ask(self._question, list(texts))
 
 
 SEARCH = get_json_schema(SearchTool.search)
 
 
-def new_tool(
-    task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle, reward: SePerReward | None = None
-) -> Callable[[], SearchTool]:
-    """Return the function that creates each rollout's search tool; a ``reward`` prefetches its beliefs."""
+def new_tool(task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle) -> Callable[[], SearchTool]:
+    """Return the function that creates each rollout's search tool."""
     environment = search_environment(
         retriever,
         top_k=1,
         max_turns=task.max_turns,
         max_passage_tokens=task.max_passage_tokens,
         tokenizer=load_tokenizer(task.model),
-        reward=reward,
     )
     return lambda: SearchTool(environment(), style)
 
@@ -170,12 +163,12 @@ def simple_searches(tool: SearchTool, question: str, max_turns: int) -> Iterator
     """Reset the tool and search as often as allowed with ``simple_query``; yield each query and the tool's result."""
     tool.reset(question)
     for _ in range(max_turns):
-        found = [passage for turn in tool.turns for passage in turn.passages]
-        query = simple_query(question, found, max_turns)
+        passages = [passage for turn in tool.turns for passage in turn.passages]
+        query = simple_query(question, passages, max_turns)
         yield query, tool.search(query)
 
 
-def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str:
+def simple_query(question: str, passages: Sequence[Passage], max_turns: int) -> str:
     """Return a query built from the question and the passages found so far, for fixed rules and the warm-up.
 
     With a single search it is the question. With several, the first query consists of the names in the question; later
@@ -187,14 +180,14 @@ def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str
     'Where was the keeper of the born? Dorrin Pask'
     """
     names = names_in(question)
-    if max_turns == 1 or (not found and not names):
+    if max_turns == 1 or (not passages and not names):
         return question
-    if not found:
+    if not passages:
         return " ".join(names)
     rest = question
     for name in names:
         rest = rest.replace(name, "")
-    new = [name for name in names_in(found[-1].text) if name not in question]
+    new = [name for name in names_in(passages[-1].text) if name not in question]
     return " ".join([*rest.split(), *new])
 
 
@@ -209,8 +202,8 @@ def policy_rows(
     task = read_policy_task(path)
     scorer, questions = load_task_scorer(task, Path(arguments.output_dir), loaded), read_policy_questions(task)
     tool = new_tool(task, load_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style)
-    asked = spread(questions.train, limit)
-    return warm_up_rows(asked, scorer, tool, tokenizer, max_turns=task.max_turns, seed=arguments.seed)
+    queries = spread(questions.train, limit)
+    return warm_up_rows(queries, scorer, tool, tokenizer, max_turns=task.max_turns, seed=arguments.seed)
 
 
 def warm_up_rows(
@@ -230,28 +223,28 @@ def warm_up_rows(
     """
     queries = random.Random(seed).sample(queries, len(queries))
     known = closed_book_beliefs(scorer, queries)
-    asked = [(query, belief) for query, belief in zip(queries, known, strict=True) if belief is not None]
-    mine = shard(asked)
+    pairs = [(query, belief) for query, belief in zip(queries, known, strict=True) if belief is not None]
+    mine = shard(pairs)
     bar = tqdm(mine, "answers after a search", unit="question", disable=not process_state().is_main_process)
     rows = []
     for query, belief in bar:
         messages = messages_of(query.question, scorer.reader.prompts.style)
-        own = []
+        examples = []
         from_memory = _likeliest(belief, right=belief.seper >= KNOWN) or _likeliest(belief)
         if from_memory is not None:
-            own.append(row_of(tokenizer, messages, _answer(from_memory), "memory"))
+            examples.append(row_of(tokenizer, messages, _answer(from_memory), "memory"))
         searching = tool()
         for turn, (words, result) in enumerate(simple_searches(searching, query.question, max_turns)):
             call = {"type": "function", "function": {"name": "search", "arguments": {"query": words}}}
             reply = {"role": "assistant", "content": "", "tool_calls": [call]}
-            own.append(row_of(tokenizer, messages, reply, "another search" if turn else "search"))
+            examples.append(row_of(tokenizer, messages, reply, "another search" if turn else "search"))
             messages = [*messages, reply, {"role": "tool", "name": "search", "content": result}]
-            found = dict.fromkeys(passage for turn in searching.turns for passage in turn.passages)
-            (read,) = scorer.measure([Asked(query.question, query.answers, (tuple(found),))])
+            passages = dict.fromkeys(passage for turn in searching.turns for passage in turn.passages)
+            (read,) = scorer.measure([Asked(query.question, query.answers, (tuple(passages),))])
             answer = None if isinstance(read, UnscorableError) else _likeliest(read.beliefs[0], right=True)
             if answer is not None:
-                own.append(row_of(tokenizer, messages, _answer(answer), "after a search"))
-        rows.append(own)
+                examples.append(row_of(tokenizer, messages, _answer(answer), "after a search"))
+        rows.append(examples)
     return [row for rows_of_question in gather_in_order(rows) for row in rows_of_question]
 
 

@@ -18,7 +18,7 @@ from sentence_transformers.cross_encoder.losses import RankNetLoss
 
 from seper_reward.command import corpus_flag
 from seper_reward.judge.entailment import load_entailment
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.retrieval import DenseRetriever, retrieve_hops
 from seper_reward.retrieval.reranking import CrossEncoderReranker
 from seper_reward.runtime.parser import parse_options
@@ -56,7 +56,7 @@ def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncode
     options: dict[str, object] = {"num_labels": 1, "device": device, "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
-    entailment = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))
+    entailment = load_entailment(EMBEDDED, ModelOptions(dtype="float32"))
     # loading a saved copy replaces the head of three classes by a new head of one score
     with tempfile.TemporaryDirectory() as folder:
         save_here(entailment.model, entailment.tokenizer, folder)
@@ -85,8 +85,8 @@ class Reranked:
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the candidates of all questions by the model's scores, best first."""
-        asked = zip(questions, self._candidates, strict=True)
-        return [self._reranker.rerank(question, passages)[:top_k] for question, passages in asked]
+        pairs = zip(questions, self._candidates, strict=True)
+        return [self._reranker.rerank(question, passages)[:top_k] for question, passages in pairs]
 
 
 def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], hops: int = 1) -> Rankings:

@@ -109,8 +109,8 @@ def train_rounds(
             measured = run.questions.dev if arguments.eval_strategy != "no" else []
             evaluator = RankingEvaluator(model, run.questions.corpus, measured, config.hops) if measured else None
             with stopwatch(seconds, "training"):
-                own = replace(arguments, output_dir=str(folder / "checkpoints"))
-                history = (learn or train_once)(model, labeled, config, own, evaluator)
+                round_arguments = replace(arguments, output_dir=str(folder / "checkpoints"))
+                history = (learn or train_once)(model, labeled, config, round_arguments, evaluator)
             log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
             done = {"label": column, "labels": statistics, "seconds": seconds, "log": history}
             together(partial(_save_round, folder, model, done))

@@ -72,8 +72,8 @@ def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Iterato
 
 def claim_run(config: Any, arguments: TrainingArguments, incidental: Container[str], **decides: object) -> None:
     """Write all that decides the result into the run's folder, or raise ``ValueError`` if it has other content."""
-    given = {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
-    settings = {name: value for name, value in {**asdict(config), **given}.items() if name not in incidental}
+    values = {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
+    settings = {name: value for name, value in {**asdict(config), **values}.items() if name not in incidental}
     settings |= {**decides, "processes": process_state().num_processes}
     together(lambda: claim_settings(Path(arguments.output_dir) / SETTINGS, settings))
 

@@ -17,13 +17,13 @@ from peft import PeftModel
 from trl import SFTConfig, SFTTrainer
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.reader.loading import load_reader, load_tokenizer
+from seper_reward.reader.prompts import prompt_style
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.reward import with_tool_template
 from seper_reward.runtime.distributed import wait_for_all
 from seper_reward.runtime.parser import parse_options
-from seper_reward.scorer import style_of
 
 from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
@@ -56,7 +56,7 @@ def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
 
 def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrainer, Counter[str]]:
     """Return the trainer, with model and examples, and the number of examples by kind."""
-    loaded = load_reader(config.model, LoadOptions(device="cpu" if arguments.use_cpu else None))
+    loaded = load_reader(config.model, ModelOptions(device="cpu" if arguments.use_cpu else None))
     if config.data == "policy":
         # a separate tokenizer: the reader's must keep its chat template
         tokenizer = with_tool_template(load_tokenizer(config.model))
@@ -98,7 +98,7 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
         if config.data == "policy":
             task, tokenizer = read_policy_task(config.policy), with_tool_template(tokenizer)
             reading = read_scorer_config(task.scorer)
-            style = style_of(reading, reading.reader if task.reader == "separate" else task.model)
+            style = prompt_style(reading if task.reader == "separate" else replace(reading, reader=task.model))
             how = generator_fields(config.model, True, prompt_code(style))
             kind = "Warm-up of a policy that may search"
         tokenizer.save_pretrained(folder)

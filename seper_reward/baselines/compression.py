@@ -412,7 +412,7 @@ def command(config: CompressionOptions) -> str:
     with reporting("baseline compression", config) as report:
         queries, corpus = questions_and_corpus(config)
         result = measure_variants(
-            load_scorers(config, config.readers, config.seed),
+            load_scorers(config, config.readers),
             queries,
             load_retriever(config.retriever, corpus),
             {name: load_reranker(name) for name in config.rerankers if name != NONE},

@@ -43,7 +43,7 @@ from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import profiling
-from seper_reward.scorer import load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import (
     Statistic,
     interval_over_questions,
@@ -382,7 +382,7 @@ def command(config: EoROptions) -> str:
     result: EoRResult | AnswersResult
     with reporting("baseline eor", config) as report:
         queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
-        scorer = load_scorer(config, config.seed)
+        scorer = SePerScorer.from_pretrained(config)
         judge = scorer.judge if config.metric == "entailment" else None
         own = config.prompt if isinstance(config.prompt, dict) else {}
         prompts = (own.get("background", BACKGROUND_PROMPT), own.get("compress", COMPRESS_PROMPT))

@@ -15,7 +15,7 @@ from seper_reward.options import ERAGEvaluationOptions
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import text_table
 from seper_reward.retrieval import Retriever, load_retriever
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import Statistic, mean_or_none, mean_over_questions, rank_correlation
 from seper_reward.types import Asked, LabeledQuery, Query, UnscorableError
 
@@ -206,7 +206,7 @@ def command(config: ERAGEvaluationOptions) -> str:
     with reporting("baseline erag", config) as report:
         list(map(parse_labeler, config.labelers))  # raises before a model is loaded
         queries, corpus = questions_and_corpus(config)
-        scorer = load_scorer(config, config.seed)
+        scorer = SePerScorer.from_pretrained(config)
         result = erag(
             queries,
             {name: load_retriever(name, corpus) for name in config.retrievers},

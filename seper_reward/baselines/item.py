@@ -18,7 +18,7 @@ from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.tables import cell, text_table
 from seper_reward.runtime.messages import say
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import PooledPearson, Statistic, mean_over_questions, rounded
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
@@ -277,7 +277,7 @@ def command(config: ItemOptions) -> str:
             reference = "none"
             lack = f"{lacking} of {len(queries)} questions have no gold answer"
             say(f"{lack}: labels are not compared with {config.reference}")
-        scorer = load_scorer(config, config.seed)
+        scorer = SePerScorer.from_pretrained(config)
         result = judgments(
             scorer,
             queries,

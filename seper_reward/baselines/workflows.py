@@ -22,7 +22,7 @@ from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.runtime.token_ids import token_ids
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions, rounded
 from seper_reward.types import Belief, Pair, Passage, Query, unwrap
 
@@ -439,6 +439,6 @@ def command(config: WorkflowsOptions) -> str:
         options = pick(WorkflowOptions, config)
         queries, corpus = questions_and_corpus(config)
         retriever = load_retriever(config.retriever, corpus)
-        result = compare_workflows(load_scorer(config, config.seed), queries, retriever, config.workflows, options)
+        result = compare_workflows(SePerScorer.from_pretrained(config), queries, retriever, config.workflows, options)
         report(result)
     return f"seper-reward baseline compression --file {config.file}{corpus_flag(config.corpus)}"

@@ -4,14 +4,13 @@ import gc
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from seper_reward.data.inputs import Needs, input_key, load_input
-from seper_reward.labels.folder import REJECTED
-from seper_reward.labels.integrity import label_files
+from seper_reward.data.inputs import Field, Needs, Search, input_key, load_input
+from seper_reward.labels.integrity import REJECTED, label_files
 from seper_reward.labels.labelers import PassageLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, QUESTION_GAIN, SUFFIXES, recommended_label
 from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
@@ -24,7 +23,7 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.profiling import profiling
-from seper_reward.scorer import load_scorer
+from seper_reward.scorer import SePerScorer
 
 
 def command(config: LabelOptions) -> str:
@@ -33,12 +32,13 @@ def command(config: LabelOptions) -> str:
     parse_labeler(config.labeler)
     folder = Path(config.output_dir)
     embeddings = None if config.dry_run else folder / "embeddings"
+    fields: list[Field] = ["passages", "relevance"] if config.labeler == "gold" else ["passages"]
+    if needs_answers(config.labeler, by_question=not (config.engine or config.set_options)):
+        fields.append("answers")
+    retriever = partial(load_retriever, config.retriever, embeddings_dir=embeddings)
     needs = Needs(
-        answers=needs_answers(config.labeler, by_question=not (config.engine or config.set_options)),
-        relevance=config.labeler == "gold",
-        passages=True,
-        retriever=lambda corpus: load_retriever(config.retriever, corpus, embeddings),
-        own_passages=has_own_passages(config.retriever),
+        fields,
+        Search(retriever, needs_corpus=not has_own_passages(config.retriever)),
         top_k=config.top_k,
         split=config.split,
         limit=config.limit,
@@ -47,12 +47,12 @@ def command(config: LabelOptions) -> str:
     )
     # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
     scored = replace(config, cache=None) if config.dry_run else config
-    own_scorer = partial(load_scorer, scored, config.seed)
-    load = partial(load_labeler, config.labeler, own_scorer, config.set_options, config.label)
+    own_scorer = partial(SePerScorer.from_pretrained, scored)
+    load = cache(partial(load_labeler, config.labeler, own_scorer, config.set_options, config.label))
     key = together(lambda: input_key(config, needs))
     if not config.dry_run and together(lambda: was_labelled(folder, key)):
         labeler = load()
-        summary = together(lambda: finished_summary(folder, labeler, key, config.block))
+        summary = together(lambda: finished_summary(folder, labeler, config.block))
         if summary is not None:
             say_once(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
             if process_state().is_main_process:

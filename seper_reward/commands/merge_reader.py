@@ -1,8 +1,9 @@
 """Save a reader as a plain model folder, with its adapter merged, to be served by an engine (vLLM)."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from seper_reward.options import LoadOptions, MergeReaderOptions, pick, split_revision
+from seper_reward.options import MergeReaderOptions, split_revision
 
 
 def command(config: MergeReaderOptions) -> str:
@@ -11,10 +12,9 @@ def command(config: MergeReaderOptions) -> str:
     from seper_reward.runtime.hashing import weights_hash
 
     dtype = "bfloat16" if config.dtype == "auto" else config.dtype
-    name, revision = split_revision(config.reader)
-    options = pick(LoadOptions, config, revision=revision, device=config.device or "cpu", dtype=dtype)
-    reader = save_reader(name, Path(config.output_dir), options)
+    options = replace(config, device=config.device or "cpu", dtype=dtype)
+    reader = save_reader(config.reader, Path(config.output_dir), options)
     # caches identify a served reader by its name only: the hash distinguishes weights
-    served = f"{Path(name).name}-{weights_hash(reader.model)}"
+    served = f"{Path(split_revision(config.reader)[0]).name}-{weights_hash(reader.model)}"
     print(f"saved: {config.output_dir}")
     return f"vllm serve {config.output_dir} --served-model-name {served}"

@@ -4,9 +4,8 @@ import socket
 import sys
 
 from seper_reward.options import ServeOptions, pick
-from seper_reward.scorer import load_scorer
+from seper_reward.scorer import SePerScorer
 
-_MAX_BODY_BYTES = 32_000_000  # longer bodies are answered 413
 _MAX_REQUEST_TOKENS = 1_000_000  # of contexts and texts, estimated from the characters; longer requests get 413
 _MEMORY_MB = 256  # for beliefs of all clients; a question's baseline in it is measured once
 
@@ -28,7 +27,7 @@ def command(config: ServeOptions) -> str:
     from seper_reward.reward.formula import RewardWeights
     from seper_reward.runtime.imports import need
 
-    for module in ("fastapi", "prometheus_client", "uvicorn"):
+    for module in ("fastapi", "uvicorn"):
         need(module, "serve")
     from seper_reward.serving.app import build_app
     from seper_reward.serving.bodies import Reading
@@ -40,10 +39,10 @@ def command(config: ServeOptions) -> str:
     if token == "":
         raise ValueError(f"${TOKEN} must not be empty; set a secret, or unset it to let everyone ask")
     address = bound(config.host, config.port)
-    worker = Worker(lambda: load_scorer(config, config.seed), block=config.block, memory=int(_MEMORY_MB * 1e6))
+    worker = Worker(lambda: SePerScorer.from_pretrained(config), block=config.block, memory=int(_MEMORY_MB * 1e6))
     app = build_app(
         worker,
-        limits=Limits(_MAX_BODY_BYTES, _MAX_REQUEST_TOKENS, config.deadline),
+        limits=Limits(_MAX_REQUEST_TOKENS, config.deadline),
         weights=pick(RewardWeights, config),
         token=token,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),

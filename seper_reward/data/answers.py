@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from seper_reward.data.rows import BadRowError, as_text, is_missing, plain, shown, stated_list
+from seper_reward.data.rows import BadRowError, as_text, is_missing, shown, stated_list
 from seper_reward.runtime.imports import named_callable, need
 from seper_reward.types import Answers, Belief
 
@@ -148,36 +148,35 @@ def expected_metric(belief: Belief, answers: Answers, metric: AnswerMetric) -> f
     return sum(weight * metric(text, answers) for text, weight in zip(belief.responses, belief.weights, strict=True))
 
 
-def as_answers(
-    value: Any, *, needed: bool = True, distinct: bool = True, left_out: Counter[str] | None = None
-) -> Answers:
-    """Return the value of ``answers`` as tuples, in the forms of ``as_query``; if ``distinct``, equal ones only once.
+def as_answers(value: Any, *, needed: bool = True, distinct: bool = True) -> Answers:
+    """Return the clean value of ``answers`` as a tuple of texts; if ``distinct``, equal ones only once.
 
     >>> as_answers([1912.0, None, "in 1912"]), as_answers('["Ida", "Ida Voss"]'), as_answers(True)
     (('1912', 'in 1912'), ('Ida', 'Ida Voss'), ('yes',))
 
     Raises ``BadRowError`` if there is no answer, although it is ``needed``; or an answer is no text.
     """
-    value = stated_list(plain(value))
-    values = list(value) if is_list(value) else [value]
-    if len(values) == 1 and is_list(values[0]):
-        values = list(values[0])  # a column of lists of lists
-    answers = read_answers(values, _alias)
+    answers = read_answers(stated_aliases(value), _alias)
     if not answers:
         if not needed:
             return ()
         raise BadRowError(
-            f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
-            "questions, or use a labeler that needs no answers"
+            f"answers must be a text or a list with at least one text, got {shown(stated_list(value))}; drop "
+            "unanswerable questions, or use a labeler that needs no answers"
         )
-    if left_out is not None and len(values) > len(answers):
-        left_out["aliases"] += len(values) - len(answers)
     if not distinct:
         return answers
     spellings: dict[str, str] = {}  # the first of equal aliases
     for alias in answers:
         spellings.setdefault(normalize_answer(alias), alias)
     return tuple(spellings.values())
+
+
+def stated_aliases(value: Any) -> list[object]:
+    """Return the items of a value of ``answers``: of a list, a list in a list of one, or a text of a list."""
+    value = stated_list(value)
+    values = list(value) if is_list(value) else [value]
+    return list(values[0]) if len(values) == 1 and is_list(values[0]) else values
 
 
 def read_answers(row: Iterable[object], text: Callable[[object, str], str]) -> Answers:

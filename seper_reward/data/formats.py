@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from seper_reward.data.rows import BadRowError, is_missing, plain, shown, stated_list
+from seper_reward.data.rows import BadRowError, is_missing, shown, stated_list
 from seper_reward.runtime.messages import plural
 
 Row = Mapping[str, Any]
@@ -43,14 +43,16 @@ def layout_of(row: Row) -> str:
     return next((name for name, (fits, _) in _LAYOUTS.items() if fits(row)), "")
 
 
-def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]:
-    """Return a row as ``{id?, question?, answers?, passages?}`` and its other columns.
+def as_ours(row: Any, columns: Columns = MappingProxyType({})) -> Any:
+    """Return a clean row as ``{id?, question?, answers?, passages?}`` and its other columns.
 
     ``columns`` count before the layout's and the names in ``NAMES``; a dotted path such as ``answer.aliases`` goes
     into objects and list items, and a separator behind it splits texts. Raises ``BadRowError`` if the row has the
     columns of a layout, but other values.
     """
-    row, paths = plain(row), _paths(columns)
+    if not isinstance(row, Mapping):
+        return row
+    paths = _paths(columns)
     named_columns = {_path_and_separator(path)[0] for path in itertools.chain(*paths.values())}
     rest = {name: value for name, value in row.items() if name not in named_columns}
     named = {name: _joined([_cell_at(row, path) for path in own]) for name, own in paths.items()}
@@ -83,7 +85,7 @@ def joined_texts(rows: Sequence[Row], columns: Columns) -> Iterator[str]:
     named = _paths(columns)
     for field, kind in (("answers", "answer"), ("passages", "passage")):
         for path in named.get(field) or {other_names(row, columns).get(field, field): None for row in rows}:
-            texts = [text for row in rows if (text := _only_text(_value_at(plain(row), path)))]
+            texts = [text for row in rows if (text := _only_text(_value_at(row, path)))]
             counts = {each: sum(_is_joined(text, each, field) for text in texts) for each in _SEPARATORS}
             separator = max(counts, key=lambda each: counts[each])
             seen = f"{separator!r} is in {counts[separator]} of {plural(len(texts), 'text')} of {path!r}"
@@ -98,7 +100,7 @@ def joined_texts(rows: Sequence[Row], columns: Columns) -> Iterator[str]:
 
 def check_columns(rows: Sequence[object], source: str, needed: Collection[str], columns: Columns) -> None:
     """Raise ``ValueError`` if all of the first rows lack a column of a needed field, or one that the user named."""
-    objects = [plain(row) for row in rows if isinstance(row, Mapping)]
+    objects = [row for row in rows if isinstance(row, Mapping)]
     listed = f"the columns {', '.join(dict.fromkeys(str(name) for row in objects for name in row))}"
     for path, _ in map(_path_and_separator, itertools.chain.from_iterable(_paths(columns).values())):
         if objects and not any(_has(row, path) for row in objects):

@@ -2,17 +2,17 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.marks import UNMARKED, is_marked
 from seper_reward.data.queries import Input, Rejected, differ, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError
 from seper_reward.data.splits import split_of, spread
-from seper_reward.data.trec import beir_files, read_qrels, read_run
+from seper_reward.data.trec import Qrels, beir_files, read_qrels, read_run
 from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key, file_hash
 from seper_reward.runtime.messages import plural, say_once
@@ -20,6 +20,8 @@ from seper_reward.runtime.on_disk import OnDisk
 from seper_reward.types import Passage, Query
 
 T = TypeVar("T")
+Field = Literal["answers", "relevance", "passages", "corpus"]
+_ANSWERS: tuple[Field, ...] = ("answers",)
 _RETRIEVED_AT_ONCE = 10_000  # questions; more would hold the passages of all in memory
 
 
@@ -30,22 +32,31 @@ class Retrieving(Protocol):
         """Return the best passages for each query."""
 
 
+class Search(NamedTuple):
+    """How questions without passages get some."""
+
+    load: Callable[[Mapping[str, Passage]], Retrieving]  # the retriever of a corpus
+    needs_corpus: bool = True  # False for a retriever with passages of its own, such as a search service
+
+
 @dataclass(frozen=True)
 class Needs:
     """Requirements of the job that an input is for, and its choice of questions."""
 
-    answers: bool = True  # whether each question has a gold answer
-    relevance: bool = False  # whether each question has relevance labels in its passages
-    passages: bool = False  # whether each question has a passage, at the end
-    corpus: bool = False  # whether passages must agree with the corpus, as they are retrieved from it later
-    # loads the retriever of a corpus, for questions without passages; None retrieves nothing
-    retriever: Callable[[Mapping[str, Passage]], Retrieving] | None = None
-    own_passages: bool = False  # whether the retriever has passages without a corpus, as a search service
+    # what each question must have: a gold answer; a relevance label in its passages; a passage, at the end; or, if its
+    # passages are retrieved from the corpus later, those of the corpus
+    fields: Collection[Field] = _ANSWERS
+    search: Search | None = None  # None searches for nothing
     top_k: int = 10  # passages to retrieve, or to take from each ranking of a run
     split: str = "all"  # train, dev or test, by the hash of the id (`split_of`); or all
     limit: int | None = None  # questions, evenly spread over the input
     strict: bool = False  # whether a row that cannot be used is an error
     on_disk: bool = False  # whether questions are kept on disk, and read when they are used
+
+    @property
+    def own_passages(self) -> bool:
+        """Whether the search finds passages without a corpus."""
+        return self.search is not None and not self.search.needs_corpus
 
 
 class _Files(NamedTuple):
@@ -61,17 +72,25 @@ def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -
     or no id occurs in the run or the judgments; ``BadRowError`` for a row if ``needs.strict``, or if a passage has
     another text in the corpus.
     """
-    found = _parse(options, needs)
-    for step in (_attach_run, _attach_relevance, _choose, _agree_with_corpus, _retrieve, _check):
-        found = step(found, options, needs)
-    return found
+    data = _parse(options, needs)
+    if options.run is not None:
+        data = _attach_run(data, options.run, needs)
+    if data.judgments is not None:
+        data = _attach_relevance(data, data.judgments, options.qrels or options.input, needs)
+    _raise_if_strict(data.rejected, needs)
+    data = _choose(data, needs)
+    if "corpus" in needs.fields and data.corpus is not None:
+        data = replace(data, queries=tuple(in_corpus(data.queries, data.corpus, data.judgments)))
+    if needs.search is not None and (needs.own_passages or data.corpus is not None):
+        data = _retrieve(data, needs.search, options, needs)
+    return _check(data, options.input, needs)
 
 
 def input_key(options: InputOptions, needs: Needs) -> str | None:
     """Return a hash of a file of questions and how it is read; ``None`` for sources that may change, or a corpus."""
     files = _files(options)
     content = None if files.corpus or files.qrels or needs.own_passages else file_hash(Path(files.questions))
-    how = (needs.answers, needs.relevance, needs.split, needs.limit, needs.strict)
+    how = ("answers" in needs.fields, "relevance" in needs.fields, needs.split, needs.limit, needs.strict)
     return content and content_key(content, options.columns, *how)
 
 
@@ -80,15 +99,15 @@ def _parse(options: InputOptions, needs: Needs) -> Input:
     if (options.run or files.qrels) and not files.corpus:
         raise ValueError("a run and judgments refer to passages of a corpus; give the corpus, too")
     corpus = read_corpus(files.corpus) if files.corpus else None
-    found = read_queries(
+    data = read_queries(
         files.questions,
         corpus,
         options,
-        answers_needed=needs.answers,
+        answers_needed="answers" in needs.fields,
         passages_needed=not needs.own_passages,
         on_disk=needs.on_disk,
     )
-    return replace(found, corpus=corpus, judgments=read_qrels(files.qrels) if files.qrels else None)
+    return replace(data, corpus=corpus, judgments=read_qrels(files.qrels) if files.qrels else None)
 
 
 def _files(options: InputOptions) -> _Files:
@@ -99,18 +118,16 @@ def _files(options: InputOptions) -> _Files:
     return _Files(options.input, options.corpus, options.qrels)
 
 
-def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
+def _attach_run(data: Input, file: str, needs: Needs) -> Input:
     """Give the questions with a ranking in the run its best passages of the corpus in place of theirs."""
-    if options.run is None:
-        return found
-    run, corpus = read_run(options.run), found.corpus or {}
-    ranked = _keep(_in_file(found.queries, run, options.run), needs)
+    run, corpus = read_run(file), data.corpus or {}
+    ranked = _keep(_in_file(data.queries, run, file), needs)
 
     def best(query: Query) -> tuple[Passage, ...]:
-        return tuple([corpus[each] for each in run[query.id] if each in corpus][: needs.top_k])
+        return tuple([corpus[name] for name in run[query.id] if name in corpus][: needs.top_k])
 
-    lacking = {each for query in ranked for each in run[query.id][: needs.top_k] if each not in corpus}
-    queries = _keep((replace(query, passages=given) for query in ranked if (given := best(query))), needs)
+    lacking = {name for query in ranked for name in run[query.id][: needs.top_k] if name not in corpus}
+    queries = _keep((replace(query, passages=passages) for query in ranked if (passages := best(query))), needs)
     if ranked and not queries:
         raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
     if lacking:
@@ -118,89 +135,77 @@ def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
             f"left out: {plural(len(lacking), 'passage')} of the run without a text in the corpus, such as "
             f"{min(lacking)!r}, and {plural(len(ranked) - len(queries), 'question')} without another passage"
         )
-    return replace(found, queries=queries)
+    return replace(data, queries=queries)
 
 
-def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Input:
+def _attach_relevance(data: Input, judgments: Qrels, file: str, needs: Needs) -> Input:
     """Keep the judged questions, with grades as the mark ``relevant``, 0 for unjudged passages as in TREC."""
-    if found.judgments is None:
-        return found
-    judgments, corpus = found.judgments, found.corpus or {}
+    corpus = data.corpus or {}
     lacking = Counter[bool]()  # relevant documents, by whether the corpus lacks them
 
     def judged(query: Query) -> Query:
         grades = judgments[query.id]
-        lacking.update(each not in corpus for each, grade in grades.items() if grade > 0)
-        passages = query.passages or [corpus[each] for each in grades if each in corpus]
-        return replace(query, passages=tuple(_graded(each, grades) for each in passages), judged=grades)
+        lacking.update(name not in corpus for name, grade in grades.items() if grade > 0)
+        passages = query.passages or [corpus[name] for name in grades if name in corpus]
+        return replace(query, passages=tuple(_graded(passage, grades) for passage in passages), judged=grades)
 
-    file = options.qrels or options.input
-    queries = _keep(map(judged, _in_file(found.queries, judgments, file)), needs)
+    queries = _keep(map(judged, _in_file(data.queries, judgments, file)), needs)
     if lacking[True]:
         say_once(
             f"{file}: not in the corpus: {lacking[True]} of {plural(lacking.total(), 'relevant document')}; nDCG and "
             "recall count them as not found, as trec_eval does"
         )
-    return replace(found, queries=queries)
+    return replace(data, queries=queries)
 
 
-def _choose(found: Input, options: InputOptions, needs: Needs) -> Input:
-    _raise_if_strict(found.rejected, needs)
+def _choose(data: Input, needs: Needs) -> Input:
     if needs.split == "all" and needs.limit is None:
-        return found
-    own = [at for at, query in enumerate(found.queries) if needs.split in ("all", split_of(query.id))]
-    return replace(found, queries=_keep((found.queries[at] for at in spread(own, needs.limit)), needs))
+        return data
+    places = [at for at, query in enumerate(data.queries) if needs.split in ("all", split_of(query.id))]
+    return replace(data, queries=_keep((data.queries[at] for at in spread(places, needs.limit)), needs))
 
 
-def _agree_with_corpus(found: Input, options: InputOptions, needs: Needs) -> Input:
-    if not needs.corpus or found.corpus is None:
-        return found
-    return replace(found, queries=tuple(in_corpus(found.queries, found.corpus, found.judgments)))
-
-
-def _retrieve(found: Input, options: InputOptions, needs: Needs) -> Input:
+def _retrieve(data: Input, search: Search, options: InputOptions, needs: Needs) -> Input:
     """Give passages to questions without; and to all if they are judged, as judgments are of the whole corpus."""
-    judgments = None if options.run else found.judgments
-    if needs.retriever is None or (found.corpus is None and not needs.own_passages):
-        return found
-    if not any(judgments or not query.passages for query in found.queries):
+    judgments = None if options.run else data.judgments
+    if not any(judgments or not query.passages for query in data.queries):
         if options.corpus and not options.run:
             say_once(f"{options.corpus} is not searched: all questions have passages")
-        return found
-    corpus = found.corpus or {}
-    retriever = needs.retriever(corpus)
+        return data
+    corpus = data.corpus or {}
+    retriever = search.load(corpus)
 
     def retrieved() -> Iterator[Query]:
-        for start in range(0, len(found.queries), _RETRIEVED_AT_ONCE):
-            queries = found.queries[start : start + _RETRIEVED_AT_ONCE]
+        for start in range(0, len(data.queries), _RETRIEVED_AT_ONCE):
+            queries = data.queries[start : start + _RETRIEVED_AT_ONCE]
             lacking = [query for query in queries if judgments or not query.passages]
-            known = in_corpus(lacking, corpus) if corpus else lacking
-            passages = retriever.retrieve([query.question for query in known], needs.top_k) if known else []
-            given = {
+            searched = in_corpus(lacking, corpus) if corpus else lacking
+            passages = retriever.retrieve([query.question for query in searched], needs.top_k) if searched else []
+            complete = {
                 query.id: add_passages(query, best, judgments.get(query.id, {}) if judgments else None)
-                for query, best in zip(known, passages, strict=True)
+                for query, best in zip(searched, passages, strict=True)
             }
-            yield from (given.get(query.id, query) for query in queries)
+            yield from (complete.get(query.id, query) for query in queries)
 
-    return replace(found, queries=_keep(retrieved(), needs))
+    return replace(data, queries=_keep(retrieved(), needs))
 
 
-def _check(found: Input, options: InputOptions, needs: Needs) -> Input:
+def _check(data: Input, source: str, needs: Needs) -> Input:
     def reason(query: Query) -> str:
-        if needs.passages and not query.passages:
+        if "passages" in needs.fields and not query.passages:
             return "no passage was found for the question; give it passages, or drop it"
-        return UNMARKED if needs.relevance and not any(map(is_marked, query.passages)) else ""
+        return UNMARKED if "relevance" in needs.fields and not any(map(is_marked, query.passages)) else ""
 
     rejected = [
-        Rejected(f"{options.input}, id {query.id}", why, {"id": query.id, "question": query.question})
-        for query in found.queries
+        Rejected(f"{source}, id {query.id}", why, {"id": query.id, "question": query.question})
+        for query in data.queries
         if (why := reason(query))
     ]
     if not rejected:
-        return found
+        return data
     _raise_if_strict(rejected, needs)
-    queries = _keep((query for query in found.queries if not reason(query)), needs)
-    return replace(found, queries=queries, rejected=_keep(itertools.chain(found.rejected, rejected), needs))
+    queries = _keep((query for query in data.queries if not reason(query)), needs)
+    return replace(data, queries=queries, rejected=_keep(itertools.chain(data.rejected, rejected), needs))
 
 
 def _keep(items: Iterable[T], needs: Needs) -> Sequence[T]:

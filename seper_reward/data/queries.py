@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from seper_reward.data.answers import as_answers, is_list
+from seper_reward.data.answers import as_answers, is_list, stated_aliases
 from seper_reward.data.formats import as_ours, check_columns, joined_texts, layout_of, other_names, parse_columns
 from seper_reward.data.marks import grade_of
 from seper_reward.data.rows import (
@@ -18,11 +18,11 @@ from seper_reward.data.rows import (
     BadRowError,
     BrokenRow,
     as_text,
+    clean,
     encodable,
     id_field_of,
     is_empty_passage,
     is_missing,
-    plain,
     read_rows,
     shown,
     stated_list,
@@ -87,23 +87,23 @@ def read_queries(
     queries: list[Query] | OnDisk[Query] = OnDisk() if on_disk else []
     rejected: list[Rejected] | OnDisk[Rejected] = OnDisk() if on_disk else []
     ids: set[str] = set()
-    empty: Counter[str] = Counter()
+    left_out = Counter[str]()
     for where, row in itertools.chain(first, rows):
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
-            ours = as_ours(row, columns) if isinstance(row, Mapping) else row
-            query = as_query(
-                ours, corpus, answers_needed=answers_needed, passages_needed=passages_needed, left_out=empty
+            query, empty_aliases, empty_passages = parse_query(
+                as_ours(row, columns), corpus, answers_needed=answers_needed, passages_needed=passages_needed
             )
             if query.id in ids:
                 raise BadRowError(f"id {query.id!r} was used by an earlier row; expected unique ids; rename one")
             ids.add(query.id)
             queries.append(query)
+            left_out.update(aliases=empty_aliases, passages=len(empty_passages))
         except BadRowError as error:
             rejected.append(Rejected(where, str(error), row.text if isinstance(row, BrokenRow) else row))
-    if empty:
-        say_once(f"{name}: left out {' and '.join(f'{count} empty {kind}' for kind, count in sorted(empty.items()))}")
+    if counts := [f"{count} empty {kind}" for kind, count in left_out.items() if count]:
+        say_once(f"{name}: left out {' and '.join(counts)}")
     return Input(queries, rejected) if on_disk else Input(tuple(queries), tuple(rejected))
 
 
@@ -134,7 +134,7 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
             if has_id and "text" in row and is_missing(row["text"]) and is_missing(row.get("title")):
                 blank += 1
                 continue
-            passage = _passage(plain(row), position=len(corpus), corpus=None)
+            passage = _passage(row, position=len(corpus), corpus=None)
             if corpus and has_id != named:
                 raise BadRowError(
                     f"expected {'an' if named else 'no'} id, as in the rows before, got {'none' if named else 'one'}; "
@@ -153,42 +153,55 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
     return corpus
 
 
-def as_query(
-    row: Any,
-    corpus: Mapping[str, Passage] | None = None,
-    *,
-    answers_needed: bool = True,
-    passages_needed: bool = True,
-    left_out: Counter[str] | None = None,
-) -> Query:
-    """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
+class ParsedQuery(NamedTuple):
+    """A query, and the missing values (``is_missing``) of its row, which it does not have."""
 
-    Missing aliases and passages (``is_missing``) are left out and counted in ``left_out``. Raises ``BadRowError`` with
-    the field, the expected and the actual value, and the fix.
+    query: Query
+    empty_aliases: int = 0
+    empty_passages: Sequence[int] = ()  # places of passages without a text
+
+    @property
+    def whole(self) -> Query:
+        """The query of a row with a result for each passage, so that an empty one is a ``BadRowError``."""
+        if self.empty_passages:
+            place = self.empty_passages[0]
+            raise BadRowError(f"passages[{place}] is empty, and there is a result for each passage; leave it out")
+        return self.query
+
+
+def as_query(
+    row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True, passages_needed: bool = True
+) -> Query:
+    """Check one record, as ``parse_query``, that has not been cleaned."""
+    return parse_query(clean(row), corpus, answers_needed=answers_needed, passages_needed=passages_needed).query
+
+
+def parse_query(
+    row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True, passages_needed: bool = True
+) -> ParsedQuery:
+    """Check a clean row ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
+
+    Raises ``BadRowError`` with the field, the expected and the actual value, and the fix.
     """
     if isinstance(row, Query):
-        return row
+        return ParsedQuery(row)
     if not isinstance(row, Mapping):
         raise BadRowError(f"expected an object {{question, answers, passages}}, got {shown(row)}")
-    row, empty = plain(row), Counter[str]() if left_out is None else left_out
     question = as_text(row.get("question"), "question")
-    answers = as_answers(row.get("answers"), needed=answers_needed, left_out=empty)
-    passages = _passages(stated_list(row.get("passages")), corpus, passages_needed and corpus is None, empty)
+    answers = as_answers(row.get("answers"), needed=answers_needed)
+    empty_aliases = sum(map(is_missing, stated_aliases(row.get("answers")))) if answers else 0
+    stated = stated_list(row.get("passages"))
+    passages, empty_passages = _passages(stated, corpus)
+    if not passages and passages_needed and corpus is None:
+        raise BadRowError(
+            f"passages must be a text or a list with at least one passage, got {shown(stated)}; "
+            "give passages, or a corpus to retrieve them from"
+        )
     id_field = id_field_of(row, IDS)
     metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
     content = [question, answers, [[passage.title, passage.text] for passage in passages]]
     identity = _identifier(row[id_field], id_field) if id_field else content_key(*content)[:16]
-    return Query(identity, question, answers, passages, metadata)
-
-
-def as_whole_query(row: Any, *, answers_needed: bool = True) -> Query:
-    """Return ``as_query`` of a record with a result for each passage, so that an empty one is a ``BadRowError``."""
-    left_out = Counter[str]()
-    query = as_query(row, answers_needed=answers_needed, left_out=left_out)
-    if left_out["passages"]:
-        places = [place for place, each in enumerate(stated_list(plain(row)["passages"])) if is_empty_passage(each)]
-        raise BadRowError(f"passages[{places[0]}] is empty, and there is a result for each passage; leave it out")
-    return query
+    return ParsedQuery(Query(identity, question, answers, passages, metadata), empty_aliases, empty_passages)
 
 
 def differ(one: Passage, other: Passage) -> bool:
@@ -215,24 +228,15 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
     return corpus, renamed
 
 
-def _passages(
-    value: Any, corpus: Mapping[str, Passage] | None, needed: bool, empty: Counter[str]
-) -> tuple[Passage, ...]:
+def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[tuple[Passage, ...], list[int]]:
+    """Return the passages of a value, and the places of empty ones."""
     values = value if is_list(value) else [] if is_missing(value) else [value]
-    given = [(place, each) for place, each in enumerate(values) if not is_empty_passage(each)]
-    if not given and needed:
-        raise BadRowError(
-            f"passages must be a text or a list with at least one passage, got {shown(value)}; "
-            "give passages, or a corpus to retrieve them from"
-        )
-    if len(given) < len(values):
-        empty["passages"] += len(values) - len(given)
-    passages = tuple(_passage(passage, place, corpus) for place, passage in given)
-    ids = [passage.id for passage in passages]
-    repeated = {identity for identity in ids if ids.count(identity) > 1}
-    if repeated:
-        raise BadRowError(f"passages must have distinct ids, got {sorted(repeated)} twice; drop or rename one")
-    return passages
+    is_empty = list(map(is_empty_passage, values))
+    passages = tuple(_passage(values[at], at, corpus) for at, empty in enumerate(is_empty) if not empty)
+    counts = Counter(passage.id for passage in passages)
+    if repeated := sorted(identity for identity, count in counts.items() if count > 1):
+        raise BadRowError(f"passages must have distinct ids, got {repeated} twice; drop or rename one")
+    return passages, [at for at, empty in enumerate(is_empty) if empty]
 
 
 def _passage(value: object, position: int, corpus: Mapping[str, Passage] | None) -> Passage:

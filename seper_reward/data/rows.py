@@ -45,8 +45,12 @@ class BrokenRow:
 def read_rows(source: str | Path | Iterable[object]) -> Iterator[tuple[str, Any]]:
     """Yield ``(where, row)`` of a file, a dataset (``open_dataset``) or an iterable; ``BrokenRow`` for a wrong line.
 
-    Raises ``OSError`` if the source cannot be read, ``ValueError`` if the format is unknown, or the split is missing.
+    Rows are ``clean``. Raises ``OSError`` if the source cannot be read, ``ValueError`` for an unknown format or split.
     """
+    return ((where, clean(row)) for where, row in _rows(source))
+
+
+def _rows(source: str | Path | Iterable[object]) -> Iterator[tuple[str, Any]]:
     if not isinstance(source, (str, Path)):
         yield from ((f"row {number}", row) for number, row in enumerate(with_class_names(source), 1))
         return
@@ -71,8 +75,8 @@ def read_rows(source: str | Path | Iterable[object]) -> Iterator[tuple[str, Any]
 
 
 def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield ``(where, row)`` of ``read_rows``; a row that is no object raises ``BadRowError`` with file and row."""
-    for where, row in read_rows(path):
+    """Yield ``(where, row)`` as they are in a file; a row that is no object raises ``BadRowError`` with both."""
+    for where, row in _rows(path):
         if not isinstance(row, Mapping):
             reason = row.reason if isinstance(row, BrokenRow) else f"expected an object, got {shown(row)}"
             raise BadRowError(f"{where}: {reason}")
@@ -134,14 +138,14 @@ def encodable(text: str, name: str) -> str:
     return text
 
 
-def plain(value: object) -> Any:
-    """Return a value with arrays as lists and NaN as ``None``, as rows of pandas and numpy need."""
+def clean(value: object) -> Any:
+    """Return a value with arrays as lists and NaN as ``None``; each door calls it once: files, records and rewards."""
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: clean(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return list(map(clean, value))
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return clean(value.tolist())
     is_none = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
     return None if is_none else value
 

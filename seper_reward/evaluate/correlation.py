@@ -18,7 +18,7 @@ from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import markdown_table, questions_text
 from seper_reward.runtime.messages import plural, tell_left_out
-from seper_reward.scorer import SePerScorer, judge_options, load_judge, load_scorer
+from seper_reward.scorer import SePerScorer, load_judge
 from seper_reward.statistics import PooledPearson, Statistic, mean, mean_or_none
 from seper_reward.types import Asked, Passage, Query, UnscorableError
 
@@ -78,18 +78,18 @@ class CorrelationByFile(Record):
 
     def table(self) -> str:
         """Return Pearson's r of each measure with people's marks, one column per file."""
-        measures = list(dict.fromkeys(name for found in self.files.values() for name in found.pearson))
+        measures = list(dict.fromkeys(name for result in self.files.values() for name in result.pearson))
         rows = [
-            [f"**{name}**" if name in _DELTA_SEPER else name, *(found.cell(name) for found in self.files.values())]
+            [f"**{name}**" if name in _DELTA_SEPER else name, *(result.cell(name) for result in self.files.values())]
             for name in measures
         ]
-        header = ["gain with the passages", *(f"{name} (n={found.n})" for name, found in self.files.items())]
-        lines = [found.line(name) for name, found in self.files.items()]
+        header = ["gain with the passages", *(f"{name} (n={result.n})" for name, result in self.files.items())]
+        lines = [result.line(name) for name, result in self.files.items()]
         return "\n\n".join([markdown_table(header, rows), *lines])
 
     def plot(self, path: Path) -> None:
         """Plot Pearson's r of each measure with its interval, one panel per file."""
-        panels = {f"Pearson with marks, {name}": {"": found.pearson} for name, found in self.files.items()}
+        panels = {f"Pearson with marks, {name}": {"": result.pearson} for name, result in self.files.items()}
         plot_intervals(panels, path, _DELTA_SEPER)
 
 
@@ -102,15 +102,15 @@ def command(config: CorrelationOptions) -> str:
         for name, file in by_name(config.file).items()
     }
     with reporting(_NAME, config) as report:
-        scorer = load_scorer(config, config.seed)
+        scorer = SePerScorer.from_pretrained(config)
         named = config.llm_judge
-        model = None if named == "none" else load_judge(named, judge_options(config), scorer.sampler)
+        model = None if named == "none" else load_judge(replace(config, judge=named), scorer.sampler)
         judge = None if model is None else Judge(model, scorer.cache)
         files = {}
         for name, queries in sets.items():
-            asked = unknown_to(scorer, queries) if config.leave_out_known else queries
-            found = correlation(scorer, asked, judge=judge)
-            files[name] = replace(found, known_left_out=len(queries) - len(asked))
+            chosen = unknown_to(scorer, queries) if config.leave_out_known else queries
+            result = correlation(scorer, chosen, judge=judge)
+            files[name] = replace(result, known_left_out=len(queries) - len(chosen))
         report(CorrelationByFile(files))
     return f"seper-reward label --input {config.file[0]} --output_dir runs/label"
 
@@ -131,26 +131,26 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
     measures = Measures(scorer, judge)
 
     def gains(batch: Sequence[Asked]) -> list[tuple[float, list[dict[str, float]]] | UnscorableError]:
-        found = measures.gains(batch)
-        return [each if isinstance(each, UnscorableError) else (each.beliefs[0].seper, each.rows) for each in found]
+        results = measures.gains(batch)
+        return [result if isinstance(result, UnscorableError) else (result.beliefs[0].seper, result.rows) for result in results]
 
-    asked = [
-        Asked(query.question, query.answers, ((), *(context.passages for context in own)))
-        for query, own in zip(queries, contexts, strict=True)
+    requests = [
+        Asked(query.question, query.answers, ((), *(context.passages for context in query_contexts)))
+        for query, query_contexts in zip(queries, contexts, strict=True)
     ]
-    measured = measure_shared(asked, gains, "measuring", size=scorer.batch_size, scorer=scorer)
+    measured = measure_shared(requests, gains, "measuring", size=scorer.batch_size, scorer=scorer)
     rows: list[dict[str, float]] = []
     relevance: list[float] = []
     owner: list[int] = []
     baselines: list[float] = []
-    for query, query_contexts, found in zip(queries, contexts, measured, strict=True):
-        if isinstance(found, UnscorableError):
-            tell_left_out(query.id, found)
+    for query, query_contexts, result in zip(queries, contexts, measured, strict=True):
+        if isinstance(result, UnscorableError):
+            tell_left_out(query.id, result)
             continue
-        baseline, own = found
-        rows += own
+        baseline, query_rows = result
+        rows += query_rows
         relevance += [context.relevance for context in query_contexts]
-        owner += [len(baselines)] * len(own)
+        owner += [len(baselines)] * len(query_rows)
         baselines.append(baseline)
     if not rows:
         raise ValueError(
@@ -163,7 +163,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
             del columns[name]
     resampled = PooledPearson(columns, relevance, owner)
     pearson = {name: resampled.described(partial(resampled.pearson, name)) for name in columns}
-    known = {name: each.value for name, each in pearson.items() if each.value is not None}
+    known = {name: statistic.value for name, statistic in pearson.items() if statistic.value is not None}
     rivals = [name for name in columns if not name.startswith("delta_")]
     rival = max(rivals, key=lambda name: known.get(name, -1.0))
     marked = {f"{level:.3g}": [mark == level for mark in relevance] for level in sorted(levels)}
@@ -214,13 +214,13 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
     their sampling errors.
     """
     reader = scorer.with_sampling(**GREEDY).reader
-    asked = [Asked(query.question, (), ((),)) for query in queries]
-    measured = measure_shared(asked, reader.responses, "answering without passages")
+    requests = [Asked(query.question, (), ((),)) for query in queries]
+    measured = measure_shared(requests, reader.responses, "answering without passages")
     # errors are logged when the question is measured
     unknown = [
         query
-        for query, found in zip(queries, measured, strict=True)
-        if isinstance(found, UnscorableError) or exact_match(found[0].texts[0], query.answers) < 1
+        for query, responses in zip(queries, measured, strict=True)
+        if isinstance(responses, UnscorableError) or exact_match(responses[0].texts[0], query.answers) < 1
     ]
     if not unknown:
         raise ValueError(

@@ -9,7 +9,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.options import CounterfactualOptions
 from seper_reward.reports.tables import lead_text, markdown_table, questions_text
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions, ratio_over_questions
 from seper_reward.types import KNOWN, Estimate, Passage, Query
 
@@ -66,7 +66,7 @@ def command(config: CounterfactualOptions) -> str:
     """Run ``seper-reward evaluate counterfactual``."""
     queries = marked_questions(config, config.file)
     with reporting(_NAME, config) as report:
-        report(counterfactual(load_scorer(config, config.seed), queries))
+        report(counterfactual(SePerScorer.from_pretrained(config), queries))
     return f"seper-reward evaluate judge --judge {config.judge} --file VERDICTS.jsonl"
 
 
@@ -83,23 +83,23 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
             kinds[query.id][kind].append(passage)
     used = [query for query in queries if kinds[query.id]["supporting"] and kinds[query.id]["planted"]]
     beliefs = measured(scorer, used, [[(), *((passage,) for passage in query.passages)] for query in used])
-    scored = [(query, found) for query, found in zip(used, beliefs, strict=True) if found is not None]
+    scored = [(query, by_context) for query, by_context in zip(used, beliefs, strict=True) if by_context is not None]
     if not scored:
         raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
     gains = [
-        {kind: [utility(found[passage,], found[()]).soft for passage in own] for kind, own in kinds[query.id].items()}
-        for query, found in scored
+        {kind: [utility(by_context[passage,], by_context[()]).soft for passage in passages] for kind, passages in kinds[query.id].items()}
+        for query, by_context in scored
     ]
     before = known_before(scorer, [query for query, _ in scored])
     known = [row for row, seper in zip(gains, before, strict=True) if seper is not None and seper >= KNOWN]
-    means = [{kind: mean([each.value for each in own]) for kind, own in row.items() if own} for row in gains]
+    means = [{kind: mean([gain.value for gain in estimates]) for kind, estimates in row.items() if estimates} for row in gains]
     both = [row for row in means if "neutral" in row]
     return Counterfactual(
         kinds=_results(gains),
         known=_results(known),
         lower_than_supporting=mean_over_questions([row["planted"] < row["supporting"] for row in means]),
         lead_over_neutral=lead_over_questions([row["planted"] for row in both], [row["neutral"] for row in both]),
-        baseline_seper=mean([found[()].seper for _, found in scored]),
+        baseline_seper=mean([by_context[()].seper for _, by_context in scored]),
         questions=len(scored),
         left_out=len(queries) - len(scored),
     )
@@ -107,17 +107,17 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
 
 def _results(gains: Sequence[Mapping[str, Sequence[Estimate]]]) -> dict[str, Kind]:
     """Return the results by kind of passage, of the kinds that occur."""
-    found = {}
+    results = {}
     for kind in KINDS:
         rows = [row[kind] for row in gains if row[kind]]
         if rows:
             numbers = [number for number, row in enumerate(rows) for _ in row]
-            flat = [each for row in rows for each in row]
-            found[kind] = Kind(
+            flat = [gain for row in rows for gain in row]
+            results[kind] = Kind(
                 questions=len(rows),
                 passages=len(flat),
-                delta_seper=mean_over_questions([mean([each.value for each in row]) for row in rows]),
-                harmful=ratio_over_questions(numbers, [(each.high < 0, 1.0) for each in flat]),
-                helpful=ratio_over_questions(numbers, [(each.low > 0, 1.0) for each in flat]),
+                delta_seper=mean_over_questions([mean([gain.value for gain in row]) for row in rows]),
+                harmful=ratio_over_questions(numbers, [(gain.high < 0, 1.0) for gain in flat]),
+                helpful=ratio_over_questions(numbers, [(gain.low > 0, 1.0) for gain in flat]),
             )
-    return found
+    return results

@@ -18,7 +18,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.interventions import ARMS, KEPT, REMOVED, SWAPPED, Case, intervene
 from seper_reward.evaluate.logs import read_usable_rollouts
 from seper_reward.evaluate.search_agent import MAX_NEW_TOKENS, SearchAgent
-from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pick, split_address
+from seper_reward.options import CreditOptions, ReaderOptions, split_address
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import isolated
@@ -30,7 +30,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import plural, tell_left_out
-from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
+from seper_reward.scorer import SePerScorer, beliefs_of
 from seper_reward.statistics import Statistic, rounded, slope, spearman, statistic_over_questions
 from seper_reward.types import KNOWN, Belief, Passage, Query, unwrap
 
@@ -118,24 +118,28 @@ def command(config: CreditOptions) -> str:
     queries, corpus = questions_and_corpus(config)
     cases = _cases(queries, config)
     with reporting("evaluate credit", config) as report:
-        scorer = load_scorer(config, config.seed)
+        scorer = SePerScorer.from_pretrained(config)
         model, servers = split_address(config.agent, "agent")
-        sampler = load_sampler(
-            model,
-            options=pick(ReaderOptions, config, revision=None, chat_template=None),
-            engine=EngineOptions(servers),
+        options = ReaderOptions(
+            reader=model,
+            engine=servers,
             num_samples=config.continuations,
+            temperature=1.0,
             max_new_tokens=MAX_NEW_TOKENS,
             seed=config.seed,
+            max_batch_tokens=config.max_batch_tokens,
+            **config.loading,
         )
-        reader = PromptedReader(sampler, max_passage_tokens=config.agent_passage_tokens, cache=scorer.cache)
+        reader = PromptedReader(
+            load_sampler(options), max_passage_tokens=config.agent_passage_tokens, cache=scorer.cache
+        )
         agent = SearchAgent(reader, load_retriever(config.retriever, corpus))
         measure = partial(credited_searches, agent, scorer, list(corpus.values()))
-        found = measure_shared(cases, lambda batch: isolated(measure, list(batch)), "intervening", size=_BLOCK)
-        errors = {case.query.id: each for case, each in zip(cases, found, strict=True) if isinstance(each, Exception)}
+        credited = measure_shared(cases, lambda batch: isolated(measure, list(batch)), "intervening", size=_BLOCK)
+        errors = {case.query.id: error for case, error in zip(cases, credited, strict=True) if isinstance(error, Exception)}
         for name, error in errors.items():
             tell_left_out(name, error)
-        rows = [row for each in found if not isinstance(each, Exception) for row in each]
+        rows = [row for searches in credited if not isinstance(searches, Exception) for row in searches]
         result = compare_credits(rows, config.margin, len(errors), config.agent, config.reader)
         report(result)
     if config.searches and process_state().is_main_process:
@@ -152,9 +156,9 @@ def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
         known = {query.question: query for query in queries}
         gold = {question: query.answers for question, query in known.items()}
         cases = [
-            Case(replace(known.get(each.question, Query(each.question, each.question, ())), answers=each.answers),
-                 len(each.turns), each)
-            for each in read_usable_rollouts(config.rollouts, config, gold)
+            Case(replace(known.get(rollout.question, Query(rollout.question, rollout.question, ())), answers=rollout.answers),
+                 len(rollout.turns), rollout)
+            for rollout in read_usable_rollouts(config.rollouts, config, gold)
         ]  # fmt: skip
     return sorted(cases, key=lambda case: content_key("credit", case.query.id))[: config.sample]
 
@@ -164,23 +168,23 @@ def credited_searches(
 ) -> list[list[CreditedSearch]]:
     """Measure the effect and the credits of the searches of rollouts, with a separate reader, whose judge gives E."""
     rows = intervene(agent, corpus, cases)
-    asked = [row.asked for row in rows]
-    measured = map(unwrap, scorer.measure(asked, len(rows)))
+    requests = [row.asked for row in rows]
+    measured = map(unwrap, scorer.measure(requests, len(rows)))
     sampled = [
-        (each.question, each.answers, found) for row, each in zip(rows, asked, strict=True) for found in row.now
+        (request.question, request.answers, responses) for row, request in zip(rows, requests, strict=True) for responses in row.now
     ]
-    own = iter(beliefs_of(scorer.judge, scorer.estimator, sampled))
+    agent_beliefs = iter(beliefs_of(scorer.judge, scorer.estimator, sampled))
     helps = iter(
         agent.judge_results(
             [(row.query.question, row.turns[:end]) for row in rows for end in range(1, len(row.turns) + 1)]
         )
     )
-    found = []
-    for row, each, reader in zip(rows, asked, measured, strict=True):
-        supports = zip(each.texts, reader.supports, strict=True)
-        right = {text: (support, exact_match(text, each.answers)) for text, support in supports}
-        beliefs = list(itertools.islice(own, len(row.now)))
-        prompts = [scorer.reader.prompts.build(each.question, context) for context in each.contexts]
+    credited = []
+    for row, request, reader in zip(rows, requests, measured, strict=True):
+        supports = zip(request.texts, reader.supports, strict=True)
+        right = {text: (support, exact_match(text, request.answers)) for text, support in supports}
+        beliefs = list(itertools.islice(agent_beliefs, len(row.now)))
+        prompts = [scorer.reader.prompts.build(request.question, context) for context in request.contexts]
         last = len(row.turns)
         whole, outcome = reader.beliefs[last], right[row.answer][0]
         seper = [belief.seper for belief in reader.beliefs[: last + 1]]
@@ -197,13 +201,13 @@ def credited_searches(
                 "leave_one_out": (utility(whole, reader.beliefs[last + end]).delta_seper, costs["left out"]),
                 "turn_advantage": (advantages[end - 1], costs["reader"]),
                 "outcome": (2 * outcome - 1, 0.0),
-                "contains": (float(holds_answer(text, each.answers)), 0.0),
+                "contains": (float(holds_answer(text, request.answers)), 0.0),
                 "judgment": (helpful - 0.5, tokens),
             }
             searches.append(
                 CreditedSearch(
                     row.query.id,
-                    each.question,
+                    request.question,
                     end,
                     turn.query,
                     row.query.metadata.get("hops"),
@@ -213,21 +217,21 @@ def credited_searches(
                     tokens={name: cost for name, (_, cost) in named.items()},
                 )
             )
-        found.append(searches)
-    return found
+        credited.append(searches)
+    return credited
 
 
 def effects(right: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
     """Return the effects of a search from E and exact match of N >= 2 independent continuations of each arm."""
     scores = {f"{arm}, {name}": np.array(right[arm])[:, at] for arm in ARMS for at, name in enumerate(MEASURES)}
-    kept = {f"{arm}, {name}": scores[f"{KEPT}, {name}"] for arm in (REMOVED, SWAPPED) for name in MEASURES}
+    kept_scores = {f"{arm}, {name}": scores[f"{KEPT}, {name}"] for arm in (REMOVED, SWAPPED) for name in MEASURES}
     change = scores[f"{KEPT}, {SUPPORT}"] - scores[f"{REMOVED}, {SUPPORT}"]
     return {
-        "correct": {name: rounded(float(own.mean())) for name, own in scores.items()},
-        "effects": {name: rounded(float(own.mean() - scores[name].mean())) for name, own in kept.items()},
+        "correct": {name: rounded(float(values.mean())) for name, values in scores.items()},
+        "effects": {name: rounded(float(values.mean() - scores[name].mean())) for name, values in kept_scores.items()},
         "std_errors": {
-            name: rounded(math.sqrt((own.var(ddof=1) + scores[name].var(ddof=1)) / len(own)))
-            for name, own in kept.items()
+            name: rounded(math.sqrt((values.var(ddof=1) + scores[name].var(ddof=1)) / len(values)))
+            for name, values in kept_scores.items()
         },
         "halves": (rounded(float(change[::2].mean())), rounded(float(change[1::2].mean()))),
     }
@@ -237,11 +241,11 @@ def _by_beliefs(
     reader: Sequence[Belief], agent: Sequence[Belief], costs: Mapping[str, float]
 ) -> dict[str, tuple[float | None, float]]:
     """Return credits by the beliefs before and after a search, each with its number of tokens."""
-    gain, own = utility(reader[1], reader[0]), utility(agent[1], agent[0])
-    probs = [math.exp(each.answer_log_prob) for each in agent if each.answer_log_prob is not None]
+    gain, agent_gain = utility(reader[1], reader[0]), utility(agent[1], agent[0])
+    probs = [math.exp(belief.answer_log_prob) for belief in agent if belief.answer_log_prob is not None]
     return {
         "delta_seper": (gain.delta_seper, costs["reader"]),
-        "agent_delta_seper": (own.delta_seper, costs["agent"]),
+        "agent_delta_seper": (agent_gain.delta_seper, costs["agent"]),
         "seper_gain": (None if gain.seper_gain is None else gain.seper_gain.value, costs["reader"]),
         "delta_belief": (None if gain.combined is None else gain.combined.value, costs["reader"]),
         "question_gain": (gain.question_gain, costs["reader prompts"]),
@@ -251,7 +255,7 @@ def _by_beliefs(
 
 def _costs(name: str, reader: PromptedReader, prompts: Sequence[str], beliefs: Sequence[Belief]) -> dict[str, float]:
     """Return the number of tokens per search of the prompts of beliefs, and with their responses."""
-    rows = [zip(each.counts, each.sampled.token_log_probs, strict=True) for each in beliefs]
+    rows = [zip(belief.counts, belief.sampled.token_log_probs, strict=True) for belief in beliefs]
     drawn = sum(count * len(row) for count, row in itertools.chain.from_iterable(rows))
     read, searches = sum(map(len, reader.sampler.tokenizer(list(prompts)).input_ids)), len(prompts) - 1
     return {f"{name} prompts": read / searches, name: (read + drawn) / searches}
@@ -273,27 +277,27 @@ def compare_credits(
     parts = _parts(rows)
 
     def mean(values: ArrayLike, chosen: ArrayLike | None = None) -> Statistic:
-        own = np.asarray(values, dtype=float) if chosen is None else np.where(chosen, values, math.nan)
-        return over(lambda at: float(np.nanmean(own[at])) if not np.isnan(own[at]).all() else math.nan)
+        masked = np.asarray(values, dtype=float) if chosen is None else np.where(chosen, values, math.nan)
+        return over(lambda at: float(np.nanmean(masked[at])) if not np.isnan(masked[at]).all() else math.nan)
 
-    def correlation(own: np.ndarray, effect: np.ndarray) -> Statistic:
-        return over(lambda at: spearman(own[at], effect[at]))
+    def correlation(credit: np.ndarray, effect: np.ndarray) -> Statistic:
+        return over(lambda at: spearman(credit[at], effect[at]))
 
-    def described(own: np.ndarray) -> dict[str, dict[str, Statistic]]:
+    def described(credit: np.ndarray) -> dict[str, dict[str, Statistic]]:
         measures = {
-            "Spearman": correlation(own, target),
-            "lead over outcome": over(lambda at: spearman(own[at], target[at]) - spearman(outcome[at], target[at])),
-            "sign right": mean((1 + np.sign(own) * np.sign(target)) / 2, helpful | harmful),
-            "slope": over(lambda at: slope(own[at], target[at])),
-            "harmful found": mean(own < 0, harmful),
+            "Spearman": correlation(credit, target),
+            "lead over outcome": over(lambda at: spearman(credit[at], target[at]) - spearman(outcome[at], target[at])),
+            "sign right": mean((1 + np.sign(credit) * np.sign(target)) / 2, helpful | harmful),
+            "slope": over(lambda at: slope(credit[at], target[at])),
+            "harmful found": mean(credit < 0, harmful),
         }
-        by_part = {part: correlation(np.where(chosen, own, math.nan), target) for part, chosen in parts.items()}
-        by_effect = {name: correlation(own, effect) for name, effect in effects.items()}
+        by_part = {part: correlation(np.where(chosen, credit, math.nan), target) for part, chosen in parts.items()}
+        by_effect = {name: correlation(credit, effect) for name, effect in effects.items()}
         return {"measures": measures, "effects": by_effect, "parts": by_part}
 
     def ceiling(at: np.ndarray) -> float:
-        found = spearman(*halves[at].T)
-        return math.sqrt(max(0.0, 2 * found / (1 + found)))
+        rho = spearman(*halves[at].T)
+        return math.sqrt(max(0.0, 2 * rho / (1 + rho)))
 
     return CreditComparison(
         agent=agent,
@@ -306,7 +310,7 @@ def compare_credits(
         correct={name: mean([row.correct[name] for row in rows]) for name in rows[0].correct},
         effects={name: mean(effect) for name, effect in effects.items()},
         ceiling=over(ceiling),
-        credits={name: described(own) for name, own in named.items()},
+        credits={name: described(credit) for name, credit in named.items()},
         tokens={name: sum(row.tokens[name] for row in rows) / len(rows) for name in named},
         parts={part: int(chosen.sum()) for part, chosen in parts.items()},
         by_search=rows,
@@ -315,7 +319,7 @@ def compare_credits(
 
 def _parts(rows: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
-    hops = {f"{own}-hop": [row.hops == own for row in rows] for own in sorted({row.hops for row in rows if row.hops})}
-    numbers = {f"search {each}": [row.search == each for row in rows] for each in sorted({row.search for row in rows})}
-    known = {name: [row.known == each for row in rows] for name, each in (("known", True), ("not known", False))}
+    hops = {f"{count}-hop": [row.hops == count for row in rows] for count in sorted({row.hops for row in rows if row.hops})}
+    numbers = {f"search {number}": [row.search == number for row in rows] for number in sorted({row.search for row in rows})}
+    known = {name: [row.known == knows for row in rows] for name, knows in (("known", True), ("not known", False))}
     return {part: np.array(chosen) for part, chosen in {**hops, **numbers, **known}.items()}

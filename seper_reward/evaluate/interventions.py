@@ -42,37 +42,37 @@ class Played(NamedTuple):
         """The reader's contexts after 0, 1, ... searches and without the first, second ..., and the texts to judge."""
         every = range(len(self.turns) + 1)
         parts = [self.turns[:end] for end in every] + [(*self.turns[: at - 1], *self.turns[at:]) for at in every[1:]]
-        contexts = tuple(tuple(dict.fromkeys(each for turn in own for each in turn.passages)) for own in parts)
+        contexts = tuple(tuple(dict.fromkeys(passage for turn in part for passage in turn.passages)) for part in parts)
         texts = dict.fromkeys([self.answer, *self.bare, *itertools.chain.from_iterable(self.ends.values())])
         return Asked(self.query.question, self.query.answers, contexts, tuple(texts))
 
 
 def intervene(agent: SearchAgent, corpus: Sequence[Passage], cases: Sequence[Case]) -> list[Played]:
     """Play rollouts, and continue them, with new later searches, after each intervention on each of their searches."""
-    asked = [case.query.question for case in cases]
+    questions = [case.query.question for case in cases]
     logged = [() if case.rollout is None else case.rollout.turns for case in cases]
-    played = agent.search(list(zip(asked, logged, strict=True)), [case.searches for case in cases])
+    played = agent.search(list(zip(questions, logged, strict=True)), [case.searches for case in cases])
     branches = {
         (number, end, arm): (*turns[: end - 1], replace(turns[end - 1], passages=result))
         for number, turns in enumerate(played)
         for end in range(1, len(turns) + 1)
-        for arm, result in zip(ARMS, _results(asked[number], turns, end, corpus), strict=True)
+        for arm, result in zip(ARMS, _results(questions[number], turns, end, corpus), strict=True)
     }
-    starts = [(asked[number], turns) for (number, _, _), turns in branches.items()]
+    starts = [(questions[number], turns) for (number, _, _), turns in branches.items()]
     ended = agent.search(starts, [len(played[number]) for number, _, _ in branches])
-    after = {key: agent.prompt(asked[key[0]], turns) for key, turns in zip(branches, ended, strict=True)}
+    after = {key: agent.prompt(questions[key[0]], turns) for key, turns in zip(branches, ended, strict=True)}
     now = [
         [agent.prompt(question, turns[:end]) for end in range(len(turns) + 1)]
-        for question, turns in zip(asked, played, strict=True)
+        for question, turns in zip(questions, played, strict=True)
     ]
-    gold = {prompt: case.query.answers for case, own in zip(cases, now, strict=True) for prompt in own}
+    gold = {prompt: case.query.answers for case, prompts in zip(cases, now, strict=True) for prompt in prompts}
     continued, credited = agent.answers(dict.fromkeys(after.values(), ())), agent.answers(gold, _CREDITED)
-    bare = agent.answers({own[0]: () for own in now}, _CLOSED_BOOK)
+    bare = agent.answers({prompts[0]: () for prompts in now}, _CLOSED_BOOK)
     rows = []
-    for number, (case, turns, own) in enumerate(zip(cases, played, now, strict=True)):
+    for number, (case, turns, prompts) in enumerate(zip(cases, played, now, strict=True)):
         ends = {key[1:]: continued[prompt].texts for key, prompt in after.items() if key[0] == number}
-        answer = credited[own[-1]].texts[0] if case.rollout is None else case.rollout.answer
-        rows.append(Played(case.query, turns, answer, own, [credited[each] for each in own], bare[own[0]].texts, ends))
+        answer = credited[prompts[-1]].texts[0] if case.rollout is None else case.rollout.answer
+        rows.append(Played(case.query, turns, answer, prompts, [credited[prompt] for prompt in prompts], bare[prompts[0]].texts, ends))
     return rows
 
 
@@ -82,8 +82,8 @@ def _results(question: str, turns: Turns, end: int, corpus: Sequence[Passage]) -
     others = [passage for passage in corpus if passage.full_text not in seen]
     chance = random.Random(content_key("swapped", question, end - 1))
 
-    def other(kept: Passage) -> Passage:
-        near = heapq.nsmallest(_NEAREST, others, key=lambda each: abs(len(each.full_text) - len(kept.full_text)))
+    def other(original: Passage) -> Passage:
+        near = heapq.nsmallest(_NEAREST, others, key=lambda passage: abs(len(passage.full_text) - len(original.full_text)))
         return chance.choice(near)
 
     return [turns[end - 1].passages, (), tuple(map(other, turns[end - 1].passages))]

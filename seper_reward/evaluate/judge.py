@@ -27,7 +27,7 @@ from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
-from seper_reward.scorer import judge_options, load_judge
+from seper_reward.scorer import load_judge
 from seper_reward.statistics import mean_or_none
 from seper_reward.types import Pair
 
@@ -121,12 +121,12 @@ class Agreement(Record):
 def command(config: JudgeEvaluationOptions) -> str:
     """Run ``seper-reward evaluate judge``."""
     verdicts = [
-        replace(row, column=f"{name}, {row.column}") if len(config.file) > 1 else row
+        replace(verdict, column=f"{name}, {verdict.column}") if len(config.file) > 1 else verdict
         for name, file in by_name(config.file).items()
-        for row in read_verdicts(file)
+        for verdict in read_verdicts(file)
     ]
     with reporting(_NAME, config) as report:
-        judge = Judge(load_judge(config.judge, judge_options(config)))
+        judge = Judge(load_judge(config))
         report(equivalence(judge, verdicts, threshold=config.threshold, verbatim=config.verbatim))
     return f"seper-reward label --judge {config.judge} --input QUESTIONS.jsonl"
 
@@ -165,28 +165,28 @@ def equivalence(
     """
     if threshold is not None and not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
-    fit = [] if threshold is not None else [row for row in verdicts if split_of(row.question) == "train"]
-    reported = [row for row in verdicts if threshold is not None or split_of(row.question) == "test"]
+    fit = [] if threshold is not None else [verdict for verdict in verdicts if split_of(verdict.question) == "train"]
+    reported = [verdict for verdict in verdicts if threshold is not None or split_of(verdict.question) == "test"]
     if not reported or (threshold is None and not fit):
         raise ValueError(
             f"expected verdicts in the train and the test split (by sha1 of the question), got {len(fit)} and "
             f"{len(reported)} of {len(verdicts)}; give a fixed threshold to report all of them"
         )
     scores = method_scores(judge, [*fit, *reported], verbatim)
-    equivalent = [row.equivalent for row in fit]
+    equivalent = [verdict.equivalent for verdict in fit]
     reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
     thresholds = {
         name: _TWO_VALUES.get(name) or threshold or best_threshold(scores[name][: len(fit)], equivalent)
         for name in reported_scores
     }
     support: dict[bool, list[float]] = {False: [], True: []}
-    for row, score in zip(reported, reported_scores["entailment"], strict=True):
-        support[row.equivalent].append(score)
+    for verdict, score in zip(reported, reported_scores["entailment"], strict=True):
+        support[verdict.equivalent].append(score)
     places = _places(reported)
     return Agreement(
         columns={name: _column(places[name], reported, reported_scores, thresholds) for name in places},
         thresholds={name: round(value, 4) for name, value in thresholds.items()},
-        calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported]),
+        calibration=calibration(reported_scores["entailment"], [verdict.equivalent for verdict in reported]),
         support={name: mean_or_none(support[right]) for name, right in (("wrong", False), ("right", True))},
         errors=error_rates(judge, reported, reported_scores["entailment"]),
     )
@@ -214,15 +214,15 @@ def error_rates(
 
     def rewards(chunk: Sequence[Verdict]) -> list[float]:
         return mutual_supports(
-            judge, [Stated(row.question, extract_answer(row.response), row.answers) for row in chunk]
+            judge, [Stated(verdict.question, extract_answer(verdict.response), verdict.answers) for verdict in chunk]
         )
 
     paid = measure_shared(verdicts, rewards, "judging rewards", size=_CHUNK, unit="response")
-    found = {}
+    rates = {}
     for column, places in {"all": range(len(verdicts)), **_places(verdicts)}.items():
         right = [at for at in places if verdicts[at].equivalent]
         wrong = [at for at in places if not verdicts[at].equivalent]
-        found[column] = {
+        rates[column] = {
             "right": len(right),
             "missed": mean_or_none([supported[at] < _SUPPORTED for at in right]),
             "unpaid": mean_or_none([paid[at] < _HALF_PAID for at in right]),
@@ -230,14 +230,14 @@ def error_rates(
             "passed": mean_or_none([supported[at] > _SUPPORTED for at in wrong]),
             "paid": mean_or_none([paid[at] > _PAID for at in wrong]),
         }
-    return found
+    return rates
 
 
 def _places(verdicts: Sequence[Verdict]) -> dict[str, Sequence[int]]:
     """Return the positions of the verdicts in each column."""
     columns: dict[str, list[int]] = {}
-    for at, row in enumerate(verdicts):
-        columns.setdefault(row.column, []).append(at)
+    for at, verdict in enumerate(verdicts):
+        columns.setdefault(verdict.column, []).append(at)
     return dict(columns)
 
 
@@ -248,22 +248,22 @@ def method_scores(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool = Fa
         scores: list[float] = best_alias_probs(judge, chunk, verbatim)[:, 0].tolist()
         return scores
 
-    pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
-    found = {"entailment": measure_shared(verdicts, entailment, "judging", size=_CHUNK, unit="response")}
+    pairs = [(verdict.response, alias) for verdict in verdicts for alias in verdict.answers]
+    by_method = {"entailment": measure_shared(verdicts, entailment, "judging", size=_CHUNK, unit="response")}
     for name in SIMILARITIES:  # fast: each process computes all of them
         similarity = load_similarity(name, judge.model.device)
         scores = itertools.chain.from_iterable(map(similarity, in_batches(pairs, _CHUNK)))
-        found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
-    return found
+        by_method[name] = [max(next(scores) for _ in verdict.answers) for verdict in verdicts]
+    return by_method
 
 
 def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool = False) -> Tensor:
     """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the likeliest alias."""
     best: list[Tensor] = []
     for rows in in_batches(verdicts, _CHUNK):
-        pairs = [Pair(row.question, row.response, alias) for row in rows for alias in row.answers]
+        pairs = [Pair(verdict.question, verdict.response, alias) for verdict in rows for alias in verdict.answers]
         probs = judge.probs(pairs, verbatim=verbatim).rows(pairs)
-        best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
+        best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(verdict.answers) for verdict in rows])]
     return torch.stack(best)
 
 

@@ -54,8 +54,8 @@ class Agreement(Record):
             [
                 label,
                 *(
-                    f"{cell(each['precision'])} / {cell(each['recall'])} / {cell(each['highest'])}"
-                    for each in row.values()
+                    f"{cell(rates['precision'])} / {cell(rates['recall'])} / {cell(rates['highest'])}"
+                    for rates in row.values()
                 ),
             ]
             for label, row in self.positives.items()
@@ -78,29 +78,29 @@ class AgreementByFolder(Record):
     @property
     def means(self) -> "Agreement":
         """Mean over folders of measures that all folders have; intervals assume that folders are independent."""
-        found = list(self.folders.values())
+        folders = list(self.folders.values())
 
         def over(rows: Sequence[Mapping[str, Mapping[str, Statistic]]]) -> dict[str, dict[str, Statistic]]:
             names = [name for name in rows[0] if all(name in row for row in rows)]
             return {name: {part: _mean([row[name][part] for row in rows]) for part in rows[0][name]} for name in names}
 
         return Agreement(
-            over([each.measures for each in found]),
-            over([each.leads for each in found]),
+            over([folder.measures for folder in folders]),
+            over([folder.leads for folder in folders]),
             {
                 label: {
                     margin: {
-                        number: mean_or_none(each.positives[label][margin][number] for each in found) for number in own
+                        rate: mean_or_none(folder.positives[label][margin][rate] for folder in folders) for rate in rates
                     }
-                    for margin, own in margins.items()
+                    for margin, rates in margins.items()
                 }
-                for label, margins in found[0].positives.items()
-                if all(label in each.positives for each in found)
+                for label, margins in folders[0].positives.items()
+                if all(label in folder.positives for folder in folders)
             },
-            found[0].against,
-            sum(each.questions for each in found),
-            sum(each.passages for each in found),
-            sum(each.relevant for each in found),
+            folders[0].against,
+            sum(folder.questions for folder in folders),
+            sum(folder.passages for folder in folders),
+            sum(folder.relevant for folder in folders),
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -109,7 +109,7 @@ class AgreementByFolder(Record):
 
     def table(self) -> str:
         """Return the tables of each folder, and the means over folders."""
-        tables = [found.table(name) for name, found in self.folders.items()]
+        tables = [folder.table(name) for name, folder in self.folders.items()]
         if len(self.folders) > 1:
             tables.append(self.means.table(f"mean of {len(self.folders)} folders"))
         return "\n\n".join(tables)
@@ -140,12 +140,12 @@ def command(config: LabelsOptions) -> str:
                     f"expected labels of {DELTA_SEPER}, got labels of {labeler}; label with --labeler delta_seper"
                 )
             labeled = [row for row in labeled_queries(rows, DELTA_SEPER) if row.query.answers]
-            own = [row for row in labeled if config.split in ("all", split_of(row.query.id))]
-            asked = [row for row in own if not (config.leave_out_known and answered_before(row))]
-            if not asked:
+            in_split = [row for row in labeled if config.split in ("all", split_of(row.query.id))]
+            chosen = [row for row in in_split if not (config.leave_out_known and answered_before(row))]
+            if not chosen:
                 raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
-            marked = marked_rows(asked, None if other is None else _seper_by_text(other))
-            agreements[name] = agreement(marked, recommended_label(rows.values()), len(own) - len(asked))
+            marked = marked_rows(chosen, None if other is None else _seper_by_text(other))
+            agreements[name] = agreement(marked, recommended_label(rows.values()), len(in_split) - len(chosen))
         report(AgreementByFolder(agreements))
     return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
 
@@ -154,12 +154,12 @@ def marked_rows(
     labeled: Sequence[LabeledQuery], read: Mapping[tuple[str, str], float] | None = None
 ) -> list[MarkedRow]:
     """Return the measures and marks of label rows of ``delta_seper``, and another reader's SePer, by id and text."""
-    found = []
-    for row, own in zip(labeled, bm25_scores([row.query for row in labeled]), strict=True):
-        measures, evidence = label_measures(row, own)
+    marked = []
+    for row, bm25 in zip(labeled, bm25_scores([row.query for row in labeled]), strict=True):
+        measures, evidence = label_measures(row, bm25)
         seper = () if read is None else tuple(read.get(key, math.nan) for key in _keys(row.query))
-        found.append(MarkedRow(row.query, tuple(relevance_of(row.query)), tuple(measures), evidence, seper))
-    return found
+        marked.append(MarkedRow(row.query, tuple(relevance_of(row.query)), tuple(measures), evidence, seper))
+    return marked
 
 
 def bm25_scores(queries: Sequence[Query]) -> list[list[float]]:
@@ -169,11 +169,11 @@ def bm25_scores(queries: Sequence[Query]) -> list[list[float]]:
         for passage in query.passages:
             numbers.setdefault(_content(passage), len(numbers))
     retriever = BM25Retriever({str(number): passage for passage, number in numbers.items()})
-    found = []
+    by_query = []
     for query in queries:
         scores = retriever.scores(query.question)
-        found.append([scores[numbers[_content(passage)]] for passage in query.passages])
-    return found
+        by_query.append([scores[numbers[_content(passage)]] for passage in query.passages])
+    return by_query
 
 
 def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) -> Agreement:
@@ -181,24 +181,24 @@ def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) 
     names = [
         name
         for name in rows[0].measures[0]
-        if not all(math.isnan(each[name]) for row in rows for each in row.measures)
+        if not all(math.isnan(measures[name]) for row in rows for measures in row.measures)
     ]
     if against not in names:
         raise ValueError(f"against must be one of {', '.join(names)}, got {against!r}")
-    values = {name: [[each[name] for each in row.measures] for row in rows] for name in names}
+    values = {name: [[measures[name] for measures in row.measures] for row in rows] for name in names}
     values[_HUMAN] = [[float(mark) for mark in row.relevant] for row in rows]
-    scores = {name: _scores(own, rows) for name, own in values.items()}
+    scores = {name: _scores(by_query, rows) for name, by_query in values.items()}
     marks = [mark for row in rows for mark in row.relevant]
     labels = [label for label in rows[0].evidence if all(label in row.evidence for row in rows)]
     return Agreement(
-        measures={name: {part: _known(each) for part, each in own.items()} for name, own in scores.items()},
+        measures={name: {part: _known(numbers) for part, numbers in parts.items()} for name, parts in scores.items()},
         leads={
-            name: {part: _known(scores[against][part] - each) for part, each in own.items()}
-            for name, own in scores.items()
+            name: {part: _known(scores[against][part] - numbers) for part, numbers in parts.items()}
+            for name, parts in scores.items()
             if name != against
         },
         positives={
-            label: _positives([each for row in rows for each in row.evidence[label]], marks) for label in labels
+            label: _positives([value for row in rows for value in row.evidence[label]], marks) for label in labels
         },
         against=against,
         questions=len(rows),
@@ -217,8 +217,8 @@ def area(values: Sequence[float], relevant: Sequence[bool]) -> float:
     0.25
     """
     # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
-    found, marks = np.array(values, dtype=float).round(9), np.array(relevant, dtype=bool)
-    margins = found[marks][:, None] - found[~marks]
+    numbers, marks = np.array(values, dtype=float).round(9), np.array(relevant, dtype=bool)
+    margins = numbers[marks][:, None] - numbers[~marks]
     return float((np.sign(margins).mean() + 1) / 2) if margins.size else math.nan
 
 
@@ -228,19 +228,19 @@ def of_best(values: Sequence[float], gains: Sequence[float]) -> float:
     >>> of_best([0.5, 0.9, 0.9], [0, 1, 0])
     0.5
     """
-    found = np.array(values, dtype=float).round(9)
-    return math.nan if np.isnan(found).any() else float(np.array(gains, dtype=float)[found == found.max()].mean())
+    numbers = np.array(values, dtype=float).round(9)
+    return math.nan if np.isnan(numbers).any() else float(np.array(gains, dtype=float)[numbers == numbers.max()].mean())
 
 
 def _scores(values: Sequence[Sequence[float]], rows: Sequence[MarkedRow]) -> dict[str, np.ndarray]:
     """Return the numbers of ``_PARTS`` of one measure for each question, NaN if undefined."""
     pairs = list(zip(values, rows, strict=True))
-    found = {
-        "within": [area(own, row.relevant) for own, row in pairs],
-        "best": [of_best(own, row.relevant) if any(row.relevant) else math.nan for own, row in pairs],
-        **({"seper": [of_best(own, row.seper) for own, row in pairs]} if rows[0].seper else {}),
+    parts = {
+        "within": [area(numbers, row.relevant) for numbers, row in pairs],
+        "best": [of_best(numbers, row.relevant) if any(row.relevant) else math.nan for numbers, row in pairs],
+        **({"seper": [of_best(numbers, row.seper) for numbers, row in pairs]} if rows[0].seper else {}),
     }
-    return {part: np.array(own) for part, own in found.items()}
+    return {part: np.array(numbers) for part, numbers in parts.items()}
 
 
 def _measures_table(
@@ -262,27 +262,27 @@ def _measures_table(
 
 def _positives(evidence: Sequence[float], relevant: Sequence[bool]) -> dict[str, dict[str, float | None]]:
     """Return precision and recall of the positives from each of ``_MARGINS`` on, and the wrong ones' best grades."""
-    found = {}
+    by_margin = {}
     for margin in _MARGINS:
-        chosen = [mark for each, mark in zip(evidence, relevant, strict=True) if each >= margin]
-        others = [grade(each, margin) == GRADES for each, mark in zip(evidence, relevant, strict=True) if not mark]
-        found[f"{margin:g}"] = {
+        chosen = [mark for value, mark in zip(evidence, relevant, strict=True) if value >= margin]
+        others = [grade(value, margin) == GRADES for value, mark in zip(evidence, relevant, strict=True) if not mark]
+        by_margin[f"{margin:g}"] = {
             "precision": mean_or_none(chosen),
             "recall": sum(chosen) / sum(relevant) if any(relevant) else None,
             "highest": mean_or_none(others),
         }
-    return found
+    return by_margin
 
 
 def _known(values: np.ndarray) -> Statistic:
     return mean_over_questions(values[~np.isnan(values)])
 
 
-def _mean(found: Sequence[Statistic]) -> Statistic:
+def _mean(measures: Sequence[Statistic]) -> Statistic:
     """Return the mean of independent numbers; half its interval is the root mean square of theirs, over √n."""
-    value = mean_or_none(each.value for each in found)
-    halves = [0.0 if each.interval is None else (each.interval[1] - each.interval[0]) / 2 for each in found]
-    half = math.hypot(*halves) / len(found)
+    value = mean_or_none(measure.value for measure in measures)
+    halves = [0.0 if measure.interval is None else (measure.interval[1] - measure.interval[0]) / 2 for measure in measures]
+    half = math.hypot(*halves) / len(measures)
     if value is None or not half:
         return Statistic(value)
     return Statistic(value, [max(-1.0, round(value - half, 4)), min(1.0, round(value + half, 4))])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.formats import NAMES
-from seper_reward.data.rows import read_valid_rows, shown
+from seper_reward.data.rows import BadRowError, read_valid_rows, shown
 from seper_reward.options import CompletionOptions, compile_answer_pattern
 from seper_reward.retrieval.service import LISTS, read_passage
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, unusable
@@ -21,6 +21,7 @@ from seper_reward.types import Answers, Passage
 QUESTION = tuple(name for name in NAMES["question"] if name != "input")  # which is verl's whole prompt
 ANSWERS = NAMES["answers"]
 COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
+_ASKED = ("question", "query", "anchor")  # fields of the question in files of answers
 _PASSAGE_TAG = "information"  # of Search-R1's logs
 # dicts that may contain questions and answers
 _NESTED = ("info", "extra_info", "reward_model", "ground_truth", "metadata")
@@ -67,6 +68,18 @@ def read_rollout_log(
     return [LoggedRollout(where, _read(row, answers or {}, options)) for where, row in rows]
 
 
+def read_gold_answers(path: str | Path) -> dict[str, Any]:
+    """Read gold answers by question, the first of each; ``BadRowError`` if a row has no question or no answers."""
+    answers: dict[str, Any] = {}
+    for where, row in read_valid_rows(path):
+        question = next((row[name] for name in _ASKED if isinstance(row.get(name), str)), None)
+        if question is None or row.get("answers") is None:
+            lacking = f"a text in one of {', '.join(_ASKED)}" if question is None else "'answers'"
+            raise BadRowError(f"{where}: expected {lacking}, got fields {', '.join(row)}; name the field, or add it")
+        answers.setdefault(question.strip(), row["answers"])
+    return answers
+
+
 def read_usable_rollouts(
     path: str, options: CompletionOptions, answers: Mapping[str, Answers] | None
 ) -> list[Rollout]:
@@ -85,11 +98,11 @@ def read_usable_rollouts(
         if name not in tools.seen:
             others = counted(tools.seen) or "no tool results"
             say_once(f"--search_tools {name}: the log has no result of it; it has {others}")
-    problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
+    problems = Counter(entry.rollout.problem for entry in logged if entry.rollout.problem)
     for problem, count in problems.items():
-        where = next(each.where for each in logged if each.rollout.problem == problem)
+        where = next(entry.where for entry in logged if entry.rollout.problem == problem)
         say_once(f"{plural(count, 'row')} cannot be used; {where}: {problem}")
-    rollouts = [each.rollout for each in logged if not each.rollout.problem]
+    rollouts = [entry.rollout for entry in logged if not entry.rollout.problem]
     if not rollouts:
         raise ValueError(f"{path}: expected rollouts, got {len(logged)} rows that cannot be used")
     return rollouts
@@ -119,7 +132,7 @@ def _read(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapp
     completion = _completion(row)
     question = _first(row, QUESTION) or _last_question(unpacked(row.get("prompt")))
     if question is None and isinstance(completion, list):  # later messages of the user may be results of tools
-        question = _last_question([each for each in completion if _is_user_message(each)][:1])
+        question = _last_question([message for message in completion if _is_user_message(message)][:1])
     searches = unpacked(row.get("searches"))
     # in rows with searches, the field ``answer`` is the policy's answer
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
@@ -143,11 +156,11 @@ def _read(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapp
         # without text after the last search, the rollout may have been cut off there
         if written and not rollout.turns and completion[written[-1].end() :].strip():
             return unusable(f"it searched, but there is no text between <{options['passage_tag']}> tags; name the tag")
-        queries = [found[1].strip() for found in written]
+        queries = [match[1].strip() for match in written]
         if len(queries) != len(rollout.turns):
             queries = [turn.query for turn in rollout.turns]
-        found = [tuple(part for each in turn.passages for part in passages_of(each.text)) for turn in rollout.turns]
-        return replace(rollout, turns=tuple(map(Turn, queries, found)))
+        results = [tuple(part for passage in turn.passages for part in passages_of(passage.text)) for turn in rollout.turns]
+        return replace(rollout, turns=tuple(map(Turn, queries, results)))
     except (ValueError, AttributeError, TypeError) as error:
         return unusable(f"a row must be a rollout, got {shown(row)}: {error}")
 
@@ -185,11 +198,11 @@ def passages_of(text: str) -> tuple[Passage, ...]:
             Passage(text[head.end() : end].strip(), (head["quoted"] or head["plain"] or "").strip())
             for head, end in zip(heads, ends, strict=True)
         )
-    found = unpacked(text)
-    if isinstance(found, Mapping):
-        found = next((found[name] for name in LISTS if name in found), found)
-    if isinstance(found, list) and all(isinstance(each, str | Mapping) for each in found):
-        return tuple(map(read_passage, found))
+    data = unpacked(text)
+    if isinstance(data, Mapping):
+        data = next((data[name] for name in LISTS if name in data), data)
+    if isinstance(data, list) and all(isinstance(document, str | Mapping) for document in data):
+        return tuple(map(read_passage, data))
     return (Passage(text),) if text.strip() else ()
 
 
@@ -200,8 +213,8 @@ def _first(row: Mapping[str, object], names: Sequence[str]) -> Any:
             return row[name]
     for name in _NESTED:
         inner = unpacked(row.get(name))
-        if isinstance(inner, Mapping) and (found := _first(inner, names)) is not None:
-            return found
+        if isinstance(inner, Mapping) and (value := _first(inner, names)) is not None:
+            return value
     return None
 
 
@@ -212,8 +225,8 @@ def _is_user_message(message: object) -> bool:
 def _last_question(prompt: object) -> str | None:
     """Return the user's last message of a prompt, or the rest after the last ``Question:`` of a text."""
     if isinstance(prompt, list):
-        said = [text_of(each) for each in prompt if _is_user_message(each)]
-        prompt = said[-1] if said else None
+        messages = [text_of(message) for message in prompt if _is_user_message(message)]
+        prompt = messages[-1] if messages else None
     if not isinstance(prompt, str):
         return None
     return re.split(r"\bquestion:", prompt, flags=re.IGNORECASE)[-1].strip() or None

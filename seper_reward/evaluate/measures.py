@@ -44,41 +44,41 @@ class Measures:
         self._overlap = {"exact_match": exact_match, "bleu": bleu(), "rouge_l": rouge_l()}
         self._encoder = Encoder(scorer.entailment.device)
 
-    def gains(self, asked: Sequence[Asked]) -> list[Gains | UnscorableError]:
+    def gains(self, requests: Sequence[Asked]) -> list[Gains | UnscorableError]:
         """Return per question its beliefs, and each measure's change from the first context, ``()``, to each other."""
-        measured = self._scorer.measure(asked, len(asked))
+        measured = self._scorer.measure(requests, len(requests))
         return [
-            found if isinstance(found, UnscorableError) else attempt(partial(self._gains, each, found.beliefs))
-            for each, found in zip(asked, measured, strict=True)
+            result if isinstance(result, UnscorableError) else attempt(partial(self._gains, request, result.beliefs))
+            for request, result in zip(requests, measured, strict=True)
         ]
 
-    def _gains(self, asked: Asked, beliefs: Sequence[Belief]) -> Gains:
-        without, *with_passages = self._values(asked, beliefs)
+    def _gains(self, request: Asked, beliefs: Sequence[Belief]) -> Gains:
+        without, *with_passages = self._values(request, beliefs)
         baseline, *others = beliefs
         rows = []
-        for passages, belief, row in zip(asked.contexts[1:], others, with_passages, strict=True):
+        for passages, belief, row in zip(request.contexts[1:], others, with_passages, strict=True):
             moved, text = utility(belief, baseline), " ".join(passage.full_text for passage in passages)
             rows.append(
                 {
                     "delta_belief": math.nan if moved.combined is None else moved.combined.value,
-                    "contains": float(holds_answer(text, asked.answers)),
-                    "question_words": question_words(asked.question, text),
+                    "contains": float(holds_answer(text, request.answers)),
+                    "question_words": question_words(request.question, text),
                     "question_gain": math.nan if moved.question_gain is None else moved.question_gain,
                     **{name: row[name] - without[name] for name in row},
                 }
             )
         return Gains(beliefs, rows)
 
-    def _values(self, asked: Asked, beliefs: Sequence[Belief]) -> list[dict[str, float]]:
-        answers = asked.answers
+    def _values(self, request: Asked, beliefs: Sequence[Belief]) -> list[dict[str, float]]:
+        answers = request.answers
         likelihoods = [belief.answer_log_prob for belief in beliefs if belief.answer_log_prob is not None]
         if len(likelihoods) < len(beliefs):
-            (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [asked.answers]))
+            (read,) = map(unwrap, self._scorer.reader.answer_log_probs([request], [request.answers]))
             likelihoods = list(map(max, read))
         responses = sorted({text for belief in beliefs for text in belief.responses})
         metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
         if self._judge is not None:
-            right = right_by_judge(self._judge, asked.question, asked.answers, responses, _RIGHT)
+            right = right_by_judge(self._judge, request.question, request.answers, responses, _RIGHT)
             metrics["llm_judge"] = lambda text, _: float(right[text])
         return [
             {
@@ -100,8 +100,8 @@ def right_by_judge(
 ) -> dict[str, bool]:
     """Return whether each text entails an answer with at least the ``least`` probability."""
     pairs = {text: [Pair(question, text, alias) for alias in answers] for text in texts}
-    judged = judge.probs([pair for own in pairs.values() for pair in own])
-    return {text: max(judged[pair] for pair in own) >= least for text, own in pairs.items()}
+    judged = judge.probs([pair for text_pairs in pairs.values() for pair in text_pairs])
+    return {text: max(judged[pair] for pair in text_pairs) >= least for text, text_pairs in pairs.items()}
 
 
 def response_perplexity(belief: Belief) -> float:

@@ -20,16 +20,16 @@ def measured(
     scorer: SePerScorer, queries: Sequence[Query], contexts: Sequence[Sequence[Context]], *, title: str = "measuring"
 ) -> list[dict[Context, Belief] | None]:
     """Measure the beliefs of questions by context, equal ones once; ``None`` for one that cannot be measured."""
-    distinct = [list(dict.fromkeys(each)) for each in contexts]
-    asked = [Asked(query.question, query.answers, tuple(own)) for query, own in zip(queries, distinct, strict=True)]
-    found: list[dict[Context, Belief] | None] = []
-    for query, own, beliefs in zip(queries, distinct, shared_beliefs(scorer, asked, title), strict=True):
+    distinct = [list(dict.fromkeys(sets)) for sets in contexts]
+    requests = [Asked(query.question, query.answers, tuple(sets)) for query, sets in zip(queries, distinct, strict=True)]
+    results: list[dict[Context, Belief] | None] = []
+    for query, sets, beliefs in zip(queries, distinct, shared_beliefs(scorer, requests, title), strict=True):
         if isinstance(beliefs, UnscorableError):
             tell_left_out(query.id, beliefs)
-            found.append(None)
+            results.append(None)
         else:
-            found.append(dict(zip(own, beliefs, strict=True)))
-    return found
+            results.append(dict(zip(sets, beliefs, strict=True)))
+    return results
 
 
 def known_before(scorer: SePerScorer, queries: Sequence[Query]) -> list[float | None]:
@@ -40,22 +40,22 @@ def known_before(scorer: SePerScorer, queries: Sequence[Query]) -> list[float | 
     """
     other = scorer.with_sampling(seed=scorer.sampler.options.seed + 1)
     beliefs = measured(other, queries, [[()]] * len(queries), title="measuring what the reader knows")
-    return [None if found is None else found[()].seper for found in beliefs]
+    return [None if by_context is None else by_context[()].seper for by_context in beliefs]
 
 
 def right_answers(scorer: SePerScorer, rollouts: Sequence[Rollout]) -> list[bool]:
     """Return whether the judge finds each answer equal to the gold answer (support above .5); processes share them."""
-    asked = [Asked(each.question, each.answers, (), (each.answer,)) for each in rollouts]
-    found = measure_shared(asked, scorer.measure, "judging answers", size=_ANSWERS)
-    return [unwrap(each).supports[0] > 0.5 for each in found]
+    requests = [Asked(rollout.question, rollout.answers, (), (rollout.answer,)) for rollout in rollouts]
+    judged = measure_shared(requests, scorer.measure, "judging answers", size=_ANSWERS)
+    return [unwrap(result).supports[0] > 0.5 for result in judged]
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
     """Return the questions with the result of a function for each; those that it cannot score are left out."""
-    found = []
+    results = []
     for query in tqdm(queries, desc=title, unit="question"):
         try:
-            found.append((query, function(query)))
+            results.append((query, function(query)))
         except UnscorableError as error:
             tell_left_out(query.id, error)
-    return found
+    return results

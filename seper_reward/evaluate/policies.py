@@ -64,19 +64,19 @@ def fixed_rules(
     ``search`` makes all searches that are allowed. The thresholds of entropies of the closed-book answer have the
     greatest reward on the ``tuning`` questions. All processes must call this together.
     """
-    asked = [*queries, *tuning]
-    searched = [Rollout(query.question, query.answers, search(query), "") for query in asked]
-    beliefs = measured(scorer, asked, [((), each.passages) for each in searched], title="fixed rules")
+    all_queries = [*queries, *tuning]
+    searched = [Rollout(query.question, query.answers, search(query), "") for query in all_queries]
+    beliefs = measured(scorer, all_queries, [((), rollout.passages) for rollout in searched], title="fixed rules")
     rows = [
-        (query, turns, found and (found[()], found[each.passages if turns else ()]))
-        for query, each, found in zip(asked, searched, beliefs, strict=True)
-        for turns in ((), each.turns)
+        (query, turns, by_context and (by_context[()], by_context[rollout.passages if turns else ()]))
+        for query, rollout, by_context in zip(all_queries, searched, beliefs, strict=True)
+        for turns in ((), rollout.turns)
     ]
     score = functools.partial(_read, SePerReward(scorer, **asdict(weights)))
     played = measure_shared(rows, score, "rewards of fixed rules", size=_BATCH)
     choices = [
-        None if found is None or without is None or searching is None else (found[()], without, searching)
-        for found, without, searching in zip(beliefs, played[::2], played[1::2], strict=True)
+        None if by_context is None or without is None or searching is None else (by_context[()], without, searching)
+        for by_context, without, searching in zip(beliefs, played[::2], played[1::2], strict=True)
     ]
     tuned = [choice for choice in choices[len(queries) :] if choice is not None]
     thresholds = {
@@ -87,7 +87,7 @@ def fixed_rules(
     for name, limit in thresholds.items():
         rules[f"threshold_{name}"] = lambda known, name=name, limit=limit: getattr(known, name) > limit  # type: ignore[misc]
     episodes = {
-        name: [None if each is None else each[2] if rule(each[0]) else each[1] for each in choices[: len(queries)]]
+        name: [None if choice is None else choice[2] if rule(choice[0]) else choice[1] for choice in choices[: len(queries)]]
         for name, rule in rules.items()
     }
     return episodes, {f"threshold_{name}": limit for name, limit in thresholds.items()}
@@ -105,24 +105,24 @@ def _read(
     ]
     scores = iter(reward.score(list(itertools.chain.from_iterable(rollouts))))
     episodes: list[Episode | None] = []
-    for (query, turns, beliefs), own in zip(rows, rollouts, strict=True):
-        scored = [each for each in itertools.islice(scores, len(own)) if each is not None]
-        if beliefs is None or len(scored) < len(own):
+    for (query, turns, beliefs), row_rollouts in zip(rows, rollouts, strict=True):
+        scored = [score for score in itertools.islice(scores, len(row_rollouts)) if score is not None]
+        if beliefs is None or len(scored) < len(row_rollouts):
             episodes.append(None)
             continue
 
         def mean(values: Sequence[float], weights: Sequence[float] = beliefs[1].weights) -> float:
             return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
-        answers = [each.answer for each in scored if each.answer is not None]
+        answers = [score.answer for score in scored if score.answer is not None]
         episode = Episode(
             query.id,
             beliefs[0].seper < KNOWN,
             tuple(turn.query for turn in turns),
             "",
-            mean([exact_match(each.answer, query.answers) for each in own]),
+            mean([exact_match(rollout.answer, query.answers) for rollout in row_rollouts]),
             mean(answers) if answers else None,
-            mean([each.reward for each in scored]),
+            mean([score.reward for score in scored]),
         )
         episodes.append(episode)
     return episodes
@@ -150,19 +150,19 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, object]:
     """Return the ``MEASURES`` of episodes that have them, with their 95 % bootstrap ``intervals`` over questions."""
     scored = [episode for episode in episodes if episode is not None]
     parts: dict[str, list[tuple[float, float]]] = {
-        "search_rate_needed": [(bool(each.queries) and each.needed, each.needed) for each in scored],
-        "search_rate_not_needed": [(bool(each.queries) and not each.needed, not each.needed) for each in scored],
-        "accuracy": [(each.accuracy, 1) for each in scored],
-        "answer_score": [(each.answer_score or 0.0, each.answer_score is not None) for each in scored],
-        "reward": [(each.reward, 1) for each in scored],
-        "searches_per_question": [(len(each.queries), 1) for each in scored],
+        "search_rate_needed": [(bool(episode.queries) and episode.needed, episode.needed) for episode in scored],
+        "search_rate_not_needed": [(bool(episode.queries) and not episode.needed, not episode.needed) for episode in scored],
+        "accuracy": [(episode.accuracy, 1) for episode in scored],
+        "answer_score": [(episode.answer_score or 0.0, episode.answer_score is not None) for episode in scored],
+        "reward": [(episode.reward, 1) for episode in scored],
+        "searches_per_question": [(len(episode.queries), 1) for episode in scored],
     }
-    found = {name: ratio_over_questions([each.id for each in scored], rows) for name, rows in parts.items()}
-    found = {name: row for name, row in found.items() if row.value is not None}
+    measures = {name: ratio_over_questions([episode.id for episode in scored], rows) for name, rows in parts.items()}
+    measures = {name: measure for name, measure in measures.items() if measure.value is not None}
     return {
-        **{name: row.value for name, row in found.items()},
+        **{name: measure.value for name, measure in measures.items()},
         "unscored": rounded(1 - len(scored) / len(episodes)),
-        "intervals": {name: row.interval for name, row in found.items()},
+        "intervals": {name: measure.interval for name, measure in measures.items()},
     }
 
 
@@ -173,28 +173,28 @@ def compare_policies(played: Played, thresholds: Mapping[str, float], policy: st
         results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else "never" if limit > 0 else "always"
     for measure in LEADS:
         values = {name: _by_question(episodes, measure) for name, episodes in played.items()}
-        own = values.pop(policy)
+        ours = values.pop(policy)
         leads = {}
         for name, other in values.items():
-            both = [identity for identity in own if identity in other]
-            leads[name] = asdict(lead_over_questions([own[each] for each in both], [other[each] for each in both]))
-        if own:
+            both = [identity for identity in ours if identity in other]
+            leads[name] = asdict(lead_over_questions([ours[identity] for identity in both], [other[identity] for identity in both]))
+        if ours:
             results[policy][f"{measure}_leads"] = leads
     return results
 
 
 def _by_question(episodes: Sequence[Episode | None], measure: str) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for each in episodes:
-        if each is not None and (value := getattr(each, measure)) is not None:
-            found.setdefault(each.id, []).append(value)
-    return {identity: statistics.fmean(values) for identity, values in found.items()}
+    by_question: dict[str, list[float]] = {}
+    for episode in episodes:
+        if episode is not None and (value := getattr(episode, measure)) is not None:
+            by_question.setdefault(episode.id, []).append(value)
+    return {identity: statistics.fmean(values) for identity, values in by_question.items()}
 
 
 def policies_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the ``MEASURES`` of all policies and rules with intervals, and the leads of one policy, as Markdown."""
     rows = [
-        [name, *(Statistic(row.get(each), row["intervals"].get(each)) for each in MEASURES)]
+        [name, *(Statistic(row.get(measure), row["intervals"].get(measure)) for measure in MEASURES)]
         for name, row in results.items()
     ]
     leads = [

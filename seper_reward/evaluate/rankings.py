@@ -67,12 +67,12 @@ def rank_values(
         for number, passages in enumerate(retrieved)
         for place, passage in enumerate(passages)
     ]
-    found: list[dict[str, float] | None] = [{} if each else None for each in marked]
+    rows: list[dict[str, float] | None] = [{} if relevant else None for relevant in marked]
     for metric in library.iter_calc(list(parsed), qrels, run):
-        row = found[int(metric.query_id)]
+        row = rows[int(metric.query_id)]
         if row is not None:
             row[parsed[metric.measure]] = float(metric.value)
-    return found
+    return rows
 
 
 def downstream(
@@ -90,8 +90,8 @@ def downstream(
             "id": query.id,
             "question": query.question,
             "passages": [passage.id for passage in top],
-            "seper": round(found[top].seper, 6) if found else None,
-            "exact_match": round(expected_metric(found[top], query.answers, exact_match), 6) if found else None,
+            "seper": round(by_context[top].seper, 6) if by_context else None,
+            "exact_match": round(expected_metric(by_context[top], query.answers, exact_match), 6) if by_context else None,
         }
-        for query, top, found in zip(queries, tops, beliefs, strict=True)
+        for query, top, by_context in zip(queries, tops, beliefs, strict=True)
     ]

@@ -69,17 +69,17 @@ class Retrievers:
         measures, judged = list(self.retrievers[0].measures), list(self.retrievers[0].kendall)
         known = [("no passage", "0", self.no_passage)]
         known += [(row.retriever, str(row.k), row.measures) for row in self.retrievers]
-        values = [[name, k, *(row.get(each, "") for each in measures)] for name, k, row in known]
+        values = [[name, k, *(row.get(measure, "") for measure in measures)] for name, k, row in known]
         correlated = [(row.retriever, str(row.k), row.kendall) for row in self.retrievers]
         correlated += [("order of all retrievers", k, row) for k, row in self.order.items()]
-        taus = [[name, k, *(row[each] for each in judged)] for name, k, row in correlated]
+        taus = [[name, k, *(row[measure] for measure in judged)] for name, k, row in correlated]
         return "\n\n".join(
             [
                 questions_text(self.questions, self.left_out),
-                markdown_table(["retriever", "k", *(_TITLES[each] for each in measures)], values),
+                markdown_table(["retriever", "k", *(_TITLES[measure] for measure in measures)], values),
                 *([NO_MARKS] if self.retrievers[0].measures["ndcg"].value is None else []),
                 "Kendall's tau with the reader's accuracy, over questions",
-                markdown_table(["retriever", "k", *(_TITLES[each] for each in judged)], taus),
+                markdown_table(["retriever", "k", *(_TITLES[measure] for measure in judged)], taus),
             ]
         )
 
@@ -108,7 +108,7 @@ class RetrieversByReader(Record):
 
     def table(self) -> str:
         """Return the tables of all readers."""
-        parts = [f"Reader {name}: {found.table()}" for name, found in self.readers.items()]
+        parts = [f"Reader {name}: {retrievers.table()}" for name, retrievers in self.readers.items()]
         return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
@@ -116,9 +116,9 @@ class RetrieversByReader(Record):
         measures = [*MEASURES[:2], "seper", *MEASURES[2:]]
         figure = new_figure(3 * len(measures) + 2, 3.5 * len(self.readers))
         panels = figure.subplots(len(self.readers), len(measures), sharey=True, squeeze=False)
-        for row, (name, found) in zip(panels, self.readers.items(), strict=True):
+        for row, (name, retrievers) in zip(panels, self.readers.items(), strict=True):
             row[0].set_ylabel(f"accuracy of {name}")
-            found.plot(row, measures)
+            retrievers.plot(row, measures)
         save_figure(figure, path)
 
 
@@ -127,11 +127,11 @@ def command(config: RetrieversOptions) -> str:
     with reporting(_NAME, config) as report:
         queries, corpus = questions_and_corpus(config)
         questions, most = [query.question for query in queries], max(config.depths)
-        found = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
-        scorers = load_scorers(config, config.readers, config.seed)
+        retrieved = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
+        scorers = load_scorers(config, config.readers)
         depths, least = config.depths, config.relevant_from
         compared = {
-            name: compare_retrievers(scorer, queries, found, depths=depths, relevant_from=least)
+            name: compare_retrievers(scorer, queries, retrieved, depths=depths, relevant_from=least)
             for name, scorer in scorers.items()
         }
         report(RetrieversByReader(compared))
@@ -141,7 +141,7 @@ def command(config: RetrieversOptions) -> str:
 def compare_retrievers(
     scorer: SePerScorer,
     queries: Sequence[Query],
-    found: Mapping[str, Sequence[Context]],
+    retrieved: Mapping[str, Sequence[Context]],
     *,
     depths: Sequence[int],
     relevant_from: int = 1,
@@ -153,16 +153,16 @@ def compare_retrievers(
     k >= 1. Questions without a passage of at least grade ``relevant_from`` do not count in nDCG and recall. Raises
     ``ValueError`` if there is no retriever, or no question can be measured.
     """
-    if not found or not depths or min(depths) < 1:
-        raise ValueError(f"expected retrievers and depths of at least 1, got {list(found)} and {list(depths)}")
-    shown = [{name: tuple(lists[number]) for name, lists in found.items()} for number in range(len(queries))]
-    together = [[(), *(passages[:k] for passages in own.values() for k in depths)] for own in shown]
-    alone = [[(passage,) for passages in own.values() for passage in passages[: max(depths)]] for own in shown]
+    if not retrieved or not depths or min(depths) < 1:
+        raise ValueError(f"expected retrievers and depths of at least 1, got {list(retrieved)} and {list(depths)}")
+    shown = [{name: tuple(lists[number]) for name, lists in retrieved.items()} for number in range(len(queries))]
+    together = [[(), *(passages[:k] for passages in rankings.values() for k in depths)] for rankings in shown]
+    alone = [[(passage,) for passages in rankings.values() for passage in passages[: max(depths)]] for rankings in shown]
     beliefs = measured(scorer, queries, [[(), *one, *several] for one, several in zip(alone, together, strict=True)])
     rows = list(_answer_questions(scorer, queries, shown, together, beliefs))
     if not rows:
         raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
-    columns = {(name, k): _columns(name, k, rows, relevant_from) for name in found for k in depths}
+    columns = {(name, k): _columns(name, k, rows, relevant_from) for name in retrieved for k in depths}
     return Retrievers(
         questions=len(rows),
         left_out=len(queries) - len(rows),
@@ -171,7 +171,7 @@ def compare_retrievers(
             "accuracy": mean_over_questions([row.right[()] for row in rows]),
         },
         retrievers=[_retriever_row(name, k, columns[name, k]) for name, k in columns],
-        order={str(k): _orders([columns[name, k] for name in found]) for k in depths},
+        order={str(k): _orders([columns[name, k] for name in retrieved]) for k in depths},
     )
 
 
@@ -196,16 +196,16 @@ def _answer_questions(
 ) -> Iterator[_Question]:
     """Yield the measured questions with the reader's greedy answers; questions without answers are left out."""
     rows = zip(queries, shown, together, beliefs, strict=True)
-    kept = [(query, own, list(dict.fromkeys(lists)), row) for query, own, lists, row in rows if row is not None]
-    asked = [Asked(query.question, (), tuple(lists)) for query, _, lists, _ in kept]
-    answered = measure_shared(asked, scorer.with_sampling(**GREEDY).reader.responses, "answering")
-    for (query, own, lists, row), found in zip(kept, answered, strict=True):
-        if isinstance(found, UnscorableError):
-            tell_left_out(query.id, found)
+    scored = [(query, rankings, list(dict.fromkeys(lists)), row) for query, rankings, lists, row in rows if row is not None]
+    requests = [Asked(query.question, (), tuple(lists)) for query, _, lists, _ in scored]
+    answered = measure_shared(requests, scorer.with_sampling(**GREEDY).reader.responses, "answering")
+    for (query, rankings, lists, row), responses in zip(scored, answered, strict=True):
+        if isinstance(responses, UnscorableError):
+            tell_left_out(query.id, responses)
             continue
-        said = [responses.texts[0] for responses in found]
-        right = {context: exact_match(text, query.answers) for context, text in zip(lists, said, strict=True)}
-        yield _Question(query, own, row, right)
+        texts = [response.texts[0] for response in responses]
+        right = {context: exact_match(text, query.answers) for context, text in zip(lists, texts, strict=True)}
+        yield _Question(query, rankings, row, right)
 
 
 def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -> dict[str, object]:
@@ -215,13 +215,13 @@ def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -
     ranked = rank_values(lists, gains, {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"}, relevant_from)
     alone = [[row.moved((passage,)).soft for passage in passages] for row, passages in zip(rows, lists, strict=True)]
     return {
-        **{each: np.array([np.nan if row is None else row[each] for row in ranked]) for each in ("ndcg", "recall")},
+        **{measure: np.array([np.nan if row is None else row[measure] for row in ranked]) for measure in ("ndcg", "recall")},
         "seper": np.array([row.beliefs[passages].seper for row, passages in zip(rows, lists, strict=True)]),
-        "delta_seper": np.array(list_metric("p", [[each.value for each in row] for row in alone], k)),
+        "delta_seper": np.array(list_metric("p", [[gain.value for gain in row] for row in alone], k)),
         "delta_seper_list": np.array(
             [row.moved(passages).delta_seper for row, passages in zip(rows, lists, strict=True)]
         ),
-        "harm_rate": np.array(list_metric("p", [[float(each.high < -MARGIN) for each in row] for row in alone], k)),
+        "harm_rate": np.array(list_metric("p", [[float(gain.high < -MARGIN) for gain in row] for row in alone], k)),
         "accuracy": np.array([row.right[passages] for row, passages in zip(rows, lists, strict=True)]),
     }
 
@@ -242,10 +242,10 @@ def _retriever_row(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRo
 
 def _orders(columns: Sequence[Mapping[str, object]]) -> dict[str, Statistic]:
     """Return by measure the correlation of the retrievers' order with their order by accuracy."""
-    accuracy = np.stack([each["accuracy"] for each in columns])
-    found = {}
+    accuracy = np.stack([column["accuracy"] for column in columns])
+    orders = {}
     for measure in MEASURES:
-        values = np.stack([each[measure] for each in columns])
+        values = np.stack([column[measure] for column in columns])
         known = ~np.isnan(values).any(axis=0)
-        found[measure] = order_correlation(values[:, known], accuracy[:, known])
-    return found
+        orders[measure] = order_correlation(values[:, known], accuracy[:, known])
+    return orders

@@ -17,8 +17,8 @@ def question_words(question: str, text: str) -> float:
     >>> question_words("Who built the mill?", "Ida Voss built a mill.")
     0.5
     """
-    words, found = (set(re.findall(r"\w+", each.casefold())) for each in (question, text))
-    return len(words & found) / len(words) if words else 0.0
+    words, text_words = (set(re.findall(r"\w+", string.casefold())) for string in (question, text))
+    return len(words & text_words) / len(words) if words else 0.0
 
 
 def label_measures(
@@ -38,11 +38,11 @@ def label_measures(
     The evidence (``labels.rows.evidence_of``) is that of labels which all passages have.
     """
     query, bare = labeled.query, labeled.baseline
-    found = []
+    rows = []
     for passage, fields, score in zip(query.passages, labeled.details, bm25, strict=True):
         gain, belief = _number(fields["question_gain"]), _number(fields["delta_belief"])
         contains = float(holds_answer(passage.full_text, query.answers))
-        found.append(
+        rows.append(
             {
                 "retriever": _number(passage.metadata.get("cosine")),
                 "bm25": score,
@@ -57,19 +57,19 @@ def label_measures(
                 "seper_gain": belief + QUESTION_WEIGHT * gain,
             }
         )
-    known = [name for name in SUFFIXES if not any(math.isnan(row[name]) for row in found)]
-    return found, {name: evidence_of(labeled.details, name) or [row[name] for row in found] for name in known}
+    known = [name for name in SUFFIXES if not any(math.isnan(row[name]) for row in rows)]
+    return rows, {name: evidence_of(labeled.details, name) or [row[name] for row in rows] for name in known}
 
 
 def expected_exact_match(fields: Mapping[str, Any], answers: Answers) -> float:
     """Return the weighted share of responses in a row's ``baseline`` or passage that match an alias exactly."""
-    return math.fsum(each["weight"] * exact_match(each["text"], answers) for each in fields["responses"])
+    return math.fsum(response["weight"] * exact_match(response["text"], answers) for response in fields["responses"])
 
 
 def answered_before(labeled: LabeledQuery) -> bool:
     """Return whether the likeliest sampled response of a row's baseline is an exact match."""
-    drawn = [each for each in labeled.baseline["responses"] if each["count"]]
-    likeliest = max(drawn, key=lambda each: each["log_prob"])
+    drawn = [response for response in labeled.baseline["responses"] if response["count"]]
+    likeliest = max(drawn, key=lambda response: response["log_prob"])
     return exact_match(likeliest["text"], labeled.query.answers) == 1
 
 

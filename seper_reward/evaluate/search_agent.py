@@ -50,11 +50,11 @@ _ROLLOUTS = (  # question, searches and answer
     ),
 )
 _EXAMPLES = {
-    _QUERY: [message for asked, searches, _ in _ROLLOUTS for message in _messages(asked, searches, _QUERY)[:-1]],
+    _QUERY: [message for question, searches, _ in _ROLLOUTS for message in _messages(question, searches, _QUERY)[:-1]],
     _ANSWER: [
         message
-        for asked, searches, answer in _ROLLOUTS
-        for message in (*_messages(asked, searches, _ANSWER), {"role": "assistant", "content": answer})
+        for question, searches, answer in _ROLLOUTS
+        for message in (*_messages(question, searches, _ANSWER), {"role": "assistant", "content": answer})
     ],
 }
 
@@ -76,8 +76,8 @@ class SearchAgent:
             left = iter(texts)
             results = [tool_message([Passage(next(left)) for _ in turn.passages]) for turn in turns]
             queries = map(self._writer.as_data, (turn.query for turn in turns))
-            asked = _messages(self._writer.as_data(question), list(zip(queries, results, strict=True)), request)
-            return [*_EXAMPLES.get(request, ()), *asked]
+            messages = _messages(self._writer.as_data(question), list(zip(queries, results, strict=True)), request)
+            return [*_EXAMPLES.get(request, ()), *messages]
 
         return self._writer.prompt([passage for turn in turns for passage in turn.passages], conversation)
 
@@ -89,8 +89,8 @@ class SearchAgent:
             for at, written in zip(left, self._writer.write(prompts), strict=True):
                 query = unwrap(written).strip().partition("\n")[0]
                 seen = {passage.full_text for turn in done[at] for passage in turn.passages}
-                (found,) = self._retriever.retrieve([query], len(seen) + 1)
-                fresh = [passage for passage in found if passage.full_text not in seen]
+                (passages,) = self._retriever.retrieve([query], len(seen) + 1)
+                fresh = [passage for passage in passages if passage.full_text not in seen]
                 done[at] = (*done[at], Turn(query, tuple(fresh[:1])))
         return done
 
@@ -100,7 +100,7 @@ class SearchAgent:
         sampled: dict[str, Responses] = {}
         for batch in in_batches(sorted(prompts, key=lambda prompt: (len(prompt), prompt)), _PROMPTS):
             gold = [tuple(self.reader.prompts.response_texts(prompts[prompt])) for prompt in batch]
-            rows = reader.sample([Request(*asked) for asked in zip(batch, gold, strict=True)])
+            rows = reader.sample([Request(*arguments) for arguments in zip(batch, gold, strict=True)])
             sampled |= {prompt: unwrap(row) for prompt, row in zip(batch, rows, strict=True)}
         return sampled
 

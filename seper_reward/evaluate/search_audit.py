@@ -119,9 +119,9 @@ class SearchAudit(Record):
         gains.legend(fontsize=8)
         prices = [number / 50 for number in range(51)]
         chosen = {"all searches": rows, "needed searches": [row for row in rows if row.needed]}
-        for name, own in chosen.items():
-            total = sum(row.delta_seper for row in own)
-            net.plot(prices, [(total - price * len(own)) / rollouts for price in prices], label=name)
+        for name, searches in chosen.items():
+            total = sum(row.delta_seper for row in searches)
+            net.plot(prices, [(total - price * len(searches)) / rollouts for price in prices], label=name)
         net.axhline(0, color="#7f8c8d", linewidth=0.8)
         price = self.measures["break_even_price"].value
         if price is not None and 0 <= price <= 1:
@@ -142,22 +142,22 @@ def audit_searches(
     (``known_before``), below which a question needs a search; a search helped (harmed) if its ΔSePer is above
     ``margin`` (below ``-margin``). Raises ``ValueError`` if no rollout can be measured.
     """
-    queries = [Query(each.question, each.question, each.answers) for each in rollouts]
-    shown = [[each.found_by(searches) for searches in range(len(each.turns) + 1)] for each in rollouts]
+    queries = [Query(rollout.question, rollout.question, rollout.answers) for rollout in rollouts]
+    shown = [[rollout.found_by(searches) for searches in range(len(rollout.turns) + 1)] for rollout in rollouts]
     beliefs, before = measured(scorer, queries, shown), known_before(scorer, queries)
     scored = [
-        (rollout, contexts, found, seper < needed)
-        for rollout, contexts, found, seper in zip(rollouts, shown, beliefs, before, strict=True)
-        if found is not None and seper is not None
+        (rollout, contexts, by_context, seper < needed)
+        for rollout, contexts, by_context, seper in zip(rollouts, shown, beliefs, before, strict=True)
+        if by_context is not None and seper is not None
     ]
     if not scored:
         raise ValueError("expected rollouts that can be measured, got none; see the messages above")
-    kept, needs = [rollout for rollout, *_ in scored], [need for *_, need in scored]
+    audited, needs = [rollout for rollout, *_ in scored], [need for *_, need in scored]
     rows: list[Search] = []
-    for index, (rollout, contexts, found, need) in enumerate(scored):
-        seper = [found[context].seper for context in contexts]
+    for index, (rollout, contexts, by_context, need) in enumerate(scored):
+        seper = [by_context[context].seper for context in contexts]
         for number, turn in enumerate(rollout.turns, 1):
-            gain = utility(found[contexts[number]], found[contexts[number - 1]])
+            gain = utility(by_context[contexts[number]], by_context[contexts[number - 1]])
             moved = gain.delta_seper
             kind = "helpful" if moved > margin else "harmful" if moved < -margin else "useless"
             rows.append(
@@ -178,13 +178,13 @@ def audit_searches(
                 )
             )
     return SearchAudit(
-        rollouts=len(kept),
-        questions=len({each.question for each in kept}),
+        rollouts=len(audited),
+        questions=len({rollout.question for rollout in audited}),
         searches=len(rows),
-        left_out=len(rollouts) - len(kept),
+        left_out=len(rollouts) - len(audited),
         needed_below=needed,
         margin=margin,
-        measures=_measures(kept, needs, right_answers(scorer, kept), rows, margin),
+        measures=_measures(audited, needs, right_answers(scorer, audited), rows, margin),
         kinds=_kinds(rows),
         by_search=rows,
     )
@@ -193,7 +193,7 @@ def audit_searches(
 def _measures(
     rollouts: Sequence[Rollout], needs: Sequence[bool], right: Sequence[bool], rows: Sequence[Search], margin: float
 ) -> dict[str, Statistic]:
-    ids = [each.question for each in rollouts]
+    ids = [rollout.question for rollout in rollouts]
     pairs = list(zip(rollouts, needs, strict=True))
 
     def over_rollouts(part: Callable[[Rollout, bool], tuple[float, float]]) -> Statistic:
@@ -206,15 +206,15 @@ def _measures(
     highest: dict[str, float] = {}
     for row in of_need[True]:
         highest[row.id] = max(row.high, highest.get(row.id, row.high))
-    accuracy = ratio_over_questions(ids, [(each, 1.0) for each in right])
+    accuracy = ratio_over_questions(ids, [(is_right, 1.0) for is_right in right])
     return {
-        **({"accuracy": accuracy} if any(each.answer for each in rollouts) else {}),
-        "searches_per_rollout": over_rollouts(lambda each, _: (len(each.turns), 1.0)),
-        "failed_calls_per_rollout": over_rollouts(lambda each, _: (each.failed, 1.0)),
+        **({"accuracy": accuracy} if any(rollout.answer for rollout in rollouts) else {}),
+        "searches_per_rollout": over_rollouts(lambda rollout, _: (len(rollout.turns), 1.0)),
+        "failed_calls_per_rollout": over_rollouts(lambda rollout, _: (rollout.failed, 1.0)),
         "needed": over_rollouts(lambda _, need: (need, 1.0)),
-        "search_rate_needed": over_rollouts(lambda each, need: (need and bool(each.turns), need)),
-        "search_rate_not_needed": over_rollouts(lambda each, need: (not need and bool(each.turns), not need)),
-        "decision_f1": over_rollouts(lambda each, need: (2 * (need and bool(each.turns)), need + bool(each.turns))),
+        "search_rate_needed": over_rollouts(lambda rollout, need: (need and bool(rollout.turns), need)),
+        "search_rate_not_needed": over_rollouts(lambda rollout, need: (not need and bool(rollout.turns), not need)),
+        "decision_f1": over_rollouts(lambda rollout, need: (2 * (need and bool(rollout.turns)), need + bool(rollout.turns))),
         "unsure_before": over_searches(rows, lambda row: row.unsure_before),
         "uncovered": ratio_over_questions(list(highest), [(high <= margin, 1.0) for high in highest.values()]),
         "break_even_price": over_searches(rows, lambda row: row.delta_seper),
@@ -225,9 +225,9 @@ def _measures(
 
 def _kinds(rows: Sequence[Search]) -> dict[str, KindOfSearches]:
     surely = {"helpful": lambda row: row.low > 0, "harmful": lambda row: row.high < 0}
-    found = {}
+    kinds = {}
     for kind in KINDS:
-        own = [row for row in rows if row.kind == kind]
+        searches = [row for row in rows if row.kind == kind]
         share = ratio_over_questions([row.id for row in rows], [(row.kind == kind, 1.0) for row in rows])
-        found[kind] = KindOfSearches(len(own), share, sum(map(surely[kind], own)) if kind in surely else None)
-    return found
+        kinds[kind] = KindOfSearches(len(searches), share, sum(map(surely[kind], searches)) if kind in surely else None)
+    return kinds

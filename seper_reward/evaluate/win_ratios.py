@@ -34,13 +34,13 @@ def error_win_ratios(right: np.ndarray, held: np.ndarray, grounded: np.ndarray, 
     passages of both contain neither. All arguments are ``(R, Q)``: whether a response is right, the passages hold the
     answer, they hold the response, and the response is short.
     """
-    rights, helds, groundeds = (np.asarray(each, dtype=bool) for each in (right, held, grounded))
-    kept = np.asarray(short, dtype=bool).all(axis=0)  # (Q,)
+    rights, helds, groundeds = (np.asarray(flags, dtype=bool) for flags in (right, held, grounded))
+    compared = np.asarray(short, dtype=bool).all(axis=0)  # (Q,)
     return {
-        "retriever error": relative_win_ratios(helds, kept),
-        "hallucination": relative_win_ratios(groundeds, kept),
-        "extraction error": relative_win_ratios(rights | ~groundeds, helds & kept),
-        "lucky guess": relative_win_ratios(~rights, ~helds & ~groundeds & kept),
+        "retriever error": relative_win_ratios(helds, compared),
+        "hallucination": relative_win_ratios(groundeds, compared),
+        "extraction error": relative_win_ratios(rights | ~groundeds, helds & compared),
+        "lucky guess": relative_win_ratios(~rights, ~helds & ~groundeds & compared),
     }
 
 
@@ -51,7 +51,7 @@ def upper_bounds(right: np.ndarray) -> np.ndarray:
     """
     sources, wrong = len(right), (1 - np.asarray(right, dtype=int)).sum(axis=0).tolist()
     return np.array(
-        [[1 - math.comb(each, size) / math.comb(sources, size) for each in wrong] for size in range(1, sources + 1)]
+        [[1 - math.comb(count, size) / math.comb(sources, size) for count in wrong] for size in range(1, sources + 1)]
     )
 
 
@@ -89,7 +89,7 @@ class Errors:
 
 def decompose_errors(right: np.ndarray, held: np.ndarray, grounded: np.ndarray) -> Errors:
     """Return the shares of errors of one source over ``(Q,)`` questions; right, grounded responses are ``held``."""
-    rights, helds, groundeds = (np.array(each, dtype=bool) for each in (right, held, grounded))
+    rights, helds, groundeds = (np.array(flags, dtype=bool) for flags in (right, held, grounded))
 
     def share(marked: np.ndarray, among: np.ndarray) -> float:
         return float(marked[among].mean()) if among.any() else 0.0

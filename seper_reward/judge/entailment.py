@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
@@ -30,6 +30,7 @@ from seper_reward.runtime.pretrained import (
     helpful_errors,
     loaded_whole,
     merge_adapter,
+    on_hub,
     ready,
     resolve_device,
     resolve_dtype,
@@ -82,10 +83,10 @@ class EntailmentScorer:
         self._answer_tokens = min(getattr(model.config, "trained_answer_tokens", room), room)
 
     @classmethod
-    def from_pretrained(cls, name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> "EntailmentScorer":
+    def from_pretrained(cls, name: str = EMBEDDED, options: ModelOptions = ModelOptions()) -> "EntailmentScorer":
         """Load the model with the arguments and errors of ``load_entailment``, and make its scorer."""
         model, tokenizer, full_name = load_entailment(name, options)
-        return cls(model, tokenizer, name=full_name, max_batch_tokens=options.max_batch_tokens or _BATCH_TOKENS)
+        return cls(model, tokenizer, name=full_name)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -135,12 +136,12 @@ class EntailmentScorer:
             rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
             encoded = self.encode(rows)
         lengths = {at: len(ids) for at, ids in enumerate(encoded["input_ids"])}
-        found: dict[Pair, list[float]] = {}
+        scores: dict[Pair, list[float]] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
             scored = in_halves(functools.partial(self._forward, encoded), batch)
-            found.update(zip([rows[at] for at in batch], scored, strict=True))
+            scores.update(zip([rows[at] for at in batch], scored, strict=True))
         entailment = operator.itemgetter(0)
-        best = [[max((found[row] for row in claim), key=entailment) for claim in grid] for grid in grids]
+        best = [[max((scores[row] for row in claim), key=entailment) for claim in grid] for grid in grids]
         return torch.tensor([min(claims, key=entailment) for claims in best])
 
     def parts(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> list[list[list[Pair]]]:
@@ -149,11 +150,11 @@ class EntailmentScorer:
             return [[[pair._replace(question=re.sub(r"(?<=[^?])\Z", "?", pair.question))]] for pair in pairs]
         short, fits = self._fits(self._question_tokens), self._fits(self._answer_tokens)
         # of a long sentence only the end
-        asked = {text: in_windows(asking_sentence(text), short)[-1] for text in {pair.question for pair in pairs}}
+        asking = {text: in_windows(asking_sentence(text), short)[-1] for text in {pair.question for pair in pairs}}
         texts = {text for pair in pairs for text in (pair.premise, pair.hypothesis)}
         cut = {text: in_windows(text, fits) for text in texts}
         return [
-            [[Pair(asked[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
+            [[Pair(asking[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
             for pair in pairs
         ]
 
@@ -166,7 +167,7 @@ class EntailmentScorer:
         safe = {text: self._control_tokens.break_up(text) for text in {*firsts, *seconds}}
         if self._tokenizer.is_fast and set(self._tokenizer.model_input_names) <= PAIR_COLUMNS:
             encoded = whole_texts(self._tokenizer).encode_batch(list(safe.values()), add_special_tokens=False)
-            ids = {text: each.ids for text, each in zip(safe, encoded, strict=True)}
+            ids = {text: encoding.ids for text, encoding in zip(safe, encoded, strict=True)}
             columns = joined_pairs(
                 self._tokenizer, [(ids[one], ids[two]) for one, two in zip(firsts, seconds, strict=True)]
             )
@@ -178,14 +179,14 @@ class EntailmentScorer:
     @inference()
     def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> list[list[float]]:
         rows = {name: [column[at] for at in places] for name, column in encoded.items()}
-        batch = {name: torch.from_numpy(own).to(self.device) for name, own in self._padded(rows).items()}
+        batch = {name: torch.from_numpy(values).to(self.device) for name, values in self._padded(rows).items()}
         with timed("entailment", tokens=batch["input_ids"].numel()):
             logits: Tensor = self._model(**batch).logits  # (n, K) in the model's order
         probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
         if bool(probs.isnan().any()):
             raise ValueError(f"entailment model {self.name!r} gave NaN; load it with dtype='float32'")
-        found: list[list[float]] = probs.tolist()
-        return found
+        rows_of_probs: list[list[float]] = probs.tolist()
+        return rows_of_probs
 
     def _padded(self, columns: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
         """Return the tokenizer's columns as arrays, as ``tokenizer.pad`` does, which takes several times as long."""
@@ -221,12 +222,12 @@ def asking_sentence(question: str) -> str:
     """Return the last sentence of three words or more that ends in a question mark, else the whole text."""
     sentences = list(filter(None, _SENTENCE_END.split(question.strip())))
     asks = [sentence for sentence in sentences if sentence.endswith("?") and len(sentence.split()) > 2]
-    asked = (asks[-1] if asks else " ".join(sentences)).rstrip("?!.,;: ")
-    return f"{asked}?" if asked else ""
+    asking = (asks[-1] if asks else " ".join(sentences)).rstrip("?!.,;: ")
+    return f"{asking}?" if asking else ""
 
 
 @loaded_whole()
-def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
+def load_entailment(name: str = EMBEDDED, options: ModelOptions = ModelOptions()) -> LoadedModel:
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 
     The name is ``"embedded"`` (multilingual-e5-small with the adapter trained by ``trainers/entailment.py``), a folder
@@ -248,13 +249,14 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
             model, tokenizer = new_entailment_model()
             model = merge_adapter(model, adapter).to(dtype)
         else:
-            tokenizer = AutoTokenizer.from_pretrained(name, **options.hub)
-            model = AutoModelForSequenceClassification.from_pretrained(name, dtype=dtype, **options.hub)
+            source, hub = on_hub(name, options.trust_remote_code)
+            tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+            model = AutoModelForSequenceClassification.from_pretrained(source, dtype=dtype, **hub)
             if dtype != torch.float32 and (problem := _failure(model, tokenizer)):
                 # transformers' DeBERTa v1 mixes dtypes
                 warnings.warn(f"judge={name!r} is loaded in float32: {dtype} fails ({problem})", stacklevel=2)
-                model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options.hub)
-    return ready(model, tokenizer, name, options.revision, device)
+                model = AutoModelForSequenceClassification.from_pretrained(source, dtype=torch.float32, **hub)
+    return ready(model, tokenizer, name, device)
 
 
 def _failure(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str | None:

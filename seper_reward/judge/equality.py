@@ -26,10 +26,10 @@ _LATEX = (
     (re.compile(r"\\[()\[\]]|\\[,;! ]"), " "),
     # As in Pandoc, $ next to a space or before a digit is not a delimiter: $45 and $60.
     (re.compile(r"(?<!\\)\${1,2}(?=\S)((?:[^$\\]|\\.)+)(?<=\S)\${1,2}(?![\w$])", re.DOTALL), r"\1"),
-    (re.compile(r"\\(?:le|leq|ge|geq|times|cdot|pm|infty)\b"), lambda found: _COMMANDS[found[0]]),
+    (re.compile(r"\\(?:le|leq|ge|geq|times|cdot|pm|infty)\b"), lambda match: _COMMANDS[match[0]]),
     (re.compile(r"\^\{?\\circ\}?"), "°"),
     (re.compile(r"\^\{(\w{1,20})\}"), r"^\1"),
-    (re.compile(r"\\(pi|theta|alpha)\b"), lambda found: unicodedata.lookup(f"GREEK SMALL LETTER {found[1]}")),
+    (re.compile(r"\\(pi|theta|alpha)\b"), lambda match: unicodedata.lookup(f"GREEK SMALL LETTER {match[1]}")),
     (re.compile(r"\\([%$&#_{}])"), r"\1"),
 )
 _EMPHASIS = re.compile(
@@ -52,14 +52,14 @@ def plain(text: str) -> str:
     ('2 1/2 x^2', '1/2', 'Ida', 'B♭')
     """
     if not text.isascii():
-        text = _SUPERSCRIPTS.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]), text)
+        text = _SUPERSCRIPTS.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
         text = unicodedata.normalize("NFKC", _FRACTIONS.sub(" ", text).translate(_TYPOGRAPHY)).translate(_TYPOGRAPHY)
         text = "".join(filterfalse(_is_ornament, text)) if any(map(str.isalnum, text)) else text
     for _ in range(2 if "\\" in text or "$" in text or "{" in text else 0):  # commands within commands
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
     for _ in range(2 if re.search("[*_`]", text) else 0):  # bold and italic: **_X_**
-        text = _EMPHASIS.sub(lambda found: found[found.lastindex or 0], text)
+        text = _EMPHASIS.sub(lambda match: match[match.lastindex or 0], text)
     return " ".join(_BULLET.sub("", text).split()) if text[:1] in "*•" else " ".join(text.split())
 
 
@@ -78,9 +78,9 @@ def normal_form(text: str) -> str:
     ('tern bridge', 'f#', '[2,8)')
     """
     folded = plain(text).casefold()
-    kept = _ARTICLES.sub("", folded).strip("\"' ").rstrip(".,;:!?").strip("\"' ")
-    kept = _AROUND_PUNCTUATION.sub("", kept)
-    return kept or folded
+    bare = _ARTICLES.sub("", folded).strip("\"' ").rstrip(".,;:!?").strip("\"' ")
+    bare = _AROUND_PUNCTUATION.sub("", bare)
+    return bare or folded
 
 
 def equal(one: str, other: str) -> bool:
@@ -95,7 +95,7 @@ def equal(one: str, other: str) -> bool:
 @functools.lru_cache(maxsize=65536)
 def signs(text: str) -> Counter[str]:
     """Return the signs of a text that distinguish answers, such as + # < and the brackets of an interval."""
-    return Counter(found.strip() for found in _SIGNS.findall(plain(text)))
+    return Counter(sign.strip() for sign in _SIGNS.findall(plain(text)))
 
 
 def differ_in_signs(one: str, other: str) -> bool:

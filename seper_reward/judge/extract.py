@@ -69,12 +69,12 @@ def extract_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> 
     >>> extract_answer(r"Hence $\boxed{\text{Ida Voss}}$. I hope it helps."), extract_answer("The answer is not Ida")
     ('Ida Voss', 'not Ida')
     """
-    said = _THOUGHTS.sub("", text or "")
+    statement = _THOUGHTS.sub("", text or "")
     if pattern is None:
-        said = _NEXT_QUESTION.split(_CONTROL_TOKENS.sub("\n", said).strip(), maxsplit=1)[0]
-        return _cleaned(_marked(said))
-    *_, found = (None, *pattern.finditer(said))
-    group = found[min(pattern.groups, 1)] if found else None
+        statement = _NEXT_QUESTION.split(_CONTROL_TOKENS.sub("\n", statement).strip(), maxsplit=1)[0]
+        return _cleaned(_marked(statement))
+    *_, match = (None, *pattern.finditer(statement))
+    group = match[min(pattern.groups, 1)] if match else None
     return _cleaned("".join(_lines(_CONTROL_TOKENS.sub("\n", group or ""))[-1:]))
 
 
@@ -118,10 +118,10 @@ def _lines(text: str) -> list[str]:
 def _braced(text: str) -> str:
     """Return the text up to the first unmatched closing brace; the whole text if there is none."""
     depth = 1
-    for found in _BRACES.finditer(text):
-        depth += {"{": 1, "}": -1}.get(found[0], 0)
+    for brace in _BRACES.finditer(text):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
-            return text[: found.start()]
+            return text[: brace.start()]
     return text
 
 
@@ -134,6 +134,6 @@ def _cleaned(text: str) -> str:
     closing = _CLOSING.search(text, max(0, len(text) - _CLOSING_LENGTH))
     text = (text[: closing.start()].strip() if closing else "") or text
     for pattern in (_BULLET, _FRAME):
-        found = pattern.match(text)
-        text = (found and text[found.end() :]) or text
+        match = pattern.match(text)
+        text = (match and text[match.end() :]) or text
     return text

@@ -78,16 +78,16 @@ class Judge:
         distinct = list(dict.fromkeys(pairs))
         with timed("rules"):
             ruled = [pair if verbatim else decide(pair, self.model) for pair in distinct]
-        asked = list(dict.fromkeys(claim for claim in ruled if isinstance(claim, Pair)))
+        claims = list(dict.fromkeys(claim for claim in ruled if isinstance(claim, Pair)))
 
         def compute(missing: list[int]) -> list[list[float]]:
-            found: list[list[float]] = self.model.probs([asked[at] for at in missing], verbatim=verbatim).tolist()
-            return found
+            probs: list[list[float]] = self.model.probs([claims[at] for at in missing], verbatim=verbatim).tolist()
+            return probs
 
         kind = "entailment_verbatim" if verbatim else "entailment"
-        found = dict(zip(asked, answers_through(self.cache, kind, self.model, asked, compute), strict=True))
+        scores = dict(zip(claims, answers_through(self.cache, kind, self.model, claims, compute), strict=True))
         certain = torch.eye(self.model.classes)[[0, -1]].tolist()  # entailment, contradiction
-        rows = [found[claim] if isinstance(claim, Pair) else certain[0 if claim else 1] for claim in ruled]
+        rows = [scores[claim] if isinstance(claim, Pair) else certain[0 if claim else 1] for claim in ruled]
         return Judged({pair: at for at, pair in enumerate(distinct)}, torch.tensor(rows).view(-1, self.model.classes))
 
 
@@ -156,34 +156,33 @@ def _is_words(text: str) -> bool:
 
 def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     """Return what values and signs decide, or the premise in which equal values have the hypothesis's spelling."""
-    wanted, stated, asked = values_in(hypothesis), values_in(premise), values_in(question)
-    value, whole = whole_value(hypothesis), whole_value(premise)
-    if not (value and whole):
+    wanted, stated = values_in(hypothesis), values_in(premise)
+    answer, response = whole_value(hypothesis), whole_value(premise)
+    if not (answer and response):
         if differ_in_signs(premise, hypothesis) or _exchanged(premise, hypothesis):
             return False
-    elif whole.entails(value):
-        if whole.has_unit == value.has_unit:  # 2 % may not be 2
+    elif response.entails(answer):
+        if response.has_unit == answer.has_unit:  # 2 % may not be 2
             return True
-    elif whole.excludes(value) and not whole.agrees(value):
+    elif response.excludes(answer) and not response.agrees(answer):
         return False
-    missing = [each for each in wanted if not any(said.entails(each) for said in stated)]
 
-    def is_open(each: Value) -> bool:
+    def is_open(missing: Value) -> bool:
         """Return whether the model decides: a less precise date, numbers in words, or a value of the question."""
-        if any(said.agrees(each) for said in stated) or not _digits(in_digits(premise)):
+        if any(value.agrees(missing) for value in stated) or not _digits(in_digits(premise)):
             return True
-        if each.readings[0].kind == "pair" and not any(said.comparable(each) for said in stated):  # 1870 bis 1939
-            return not _digits(needed[each.start : each.end]) - _digits(in_digits(premise))
-        return not value and any(other.entails(each) for other in asked)
+        if missing.readings[0].kind == "pair" and not any(value.comparable(missing) for value in stated):
+            return not _digits(needed[missing.start : missing.end]) - _digits(in_digits(premise))  # 1870 bis 1939
+        return not answer and any(value.entails(missing) for value in values_in(question))
 
     claim, needed = _spelled(premise, stated, hypothesis, wanted), in_digits(hypothesis)
-    for each in reversed(missing):
-        if is_open(each):
-            needed = f"{needed[: each.start]} {needed[each.end :].lstrip('-')}"
-        elif each.readings[0].kind != "number" and any(said.excludes(each) for said in stated):
+    for missing in reversed([value for value in wanted if not any(other.entails(value) for other in stated)]):
+        if is_open(missing):
+            needed = f"{needed[: missing.start]} {needed[missing.end :].lstrip('-')}"
+        elif missing.readings[0].kind != "number" and any(value.excludes(missing) for value in stated):
             return False
     pairs = [(needed, claim)]
-    if not value:  # Henry VIII is Henry the Eighth, but two is not the second, nor are 16 presidents the 16th
+    if not answer:  # Henry VIII is Henry the Eighth, but two is not the second, nor are 16 presidents the 16th
         pairs.append((needed if claim[:1].isdigit() else _ORDINAL.sub("", needed), _ORDINAL.sub("", claim)))
     if all(_digits(one) - _digits(other) for one, other in pairs) or (signs(needed) and signs(needed) - signs(claim)):
         return False
@@ -192,11 +191,11 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
 
 def _exchanged(premise: str, hypothesis: str) -> bool:
     """Return whether a premise has the words of a hypothesis around its numbers in another order: 3 wins, 5 losses."""
-    (said, stated), (words, wanted) = map(_around_digits, (premise, hypothesis))
-    start = said.find(words)
+    (text, stated), (words, wanted) = map(_around_digits, (premise, hypothesis))
+    start = text.find(words)
     if start < 0 or not re.search(r"[^\W\d_]|[(\[]", re.sub(r"\band\b", "", words)):  # 3 and 5 are a list
         return False
-    before = said[:start].count("#")
+    before = text[:start].count("#")
     numbers = stated[before : before + len(wanted)]
     return numbers != wanted and sorted(numbers) == sorted(wanted)
 
@@ -216,8 +215,8 @@ def _digits(text: str) -> Counter[str]:
 def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Sequence[Value]) -> str:
     """Return a premise in which values that entail one of the hypothesis have its spelling."""
     text, spelled = in_digits(premise), in_digits(hypothesis)
-    for each in reversed(stated):
-        same = next((value for value in wanted if each.entails(value) and each.has_unit <= value.has_unit), None)
+    for value in reversed(stated):
+        same = next((other for other in wanted if value.entails(other) and value.has_unit <= other.has_unit), None)
         if same is not None:
-            text = text[: each.start] + spelled[same.start : same.end] + text[each.end :]
+            text = text[: value.start] + spelled[same.start : same.end] + text[value.end :]
     return text

@@ -64,8 +64,8 @@ class ReaderJudge:
 
     def _prompt(self, pair: Pair) -> str:
         texts = {name: self._control_tokens.break_up(text) for name, text in pair._asdict().items()}
-        asked = (_WITH_QUESTION if pair.question.strip() else _TEXTS_ALONE).format(**texts)
-        return self._chat.render([{"role": "user", "content": asked}])
+        request = (_WITH_QUESTION if pair.question.strip() else _TEXTS_ALONE).format(**texts)
+        return self._chat.render([{"role": "user", "content": request}])
 
 
 def yes_probs(sampler: Sampler, prompts: Sequence[str]) -> Tensor:
@@ -74,5 +74,5 @@ def yes_probs(sampler: Sampler, prompts: Sequence[str]) -> Tensor:
     A prompt that is longer than the model's window raises ``UnscorableError``.
     """
     repeated = [prompt for prompt in prompts for _ in _REPLIES]
-    found = sampler.log_probs(repeated, list(_REPLIES) * len(prompts))
-    return torch.tensor([float(unwrap(row).sum()) for row in found]).view(-1, len(_REPLIES)).softmax(-1)
+    log_probs = sampler.log_probs(repeated, list(_REPLIES) * len(prompts))
+    return torch.tensor([float(unwrap(row).sum()) for row in log_probs]).view(-1, len(_REPLIES)).softmax(-1)

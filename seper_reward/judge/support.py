@@ -39,8 +39,8 @@ def _directions(stated: Stated, alias: str, model: PairModel) -> tuple[Pair, ...
     question, text = stated.question, plain(stated.text)
     if decide(Pair(question, text, alias), model) is True:
         return ()
-    said, asked = (re.sub(r"\W+", " ", f" {words.casefold()} ") for words in (text, question))
-    if said in asked or _words(text) <= _words(question) - _words(plain(alias)):
+    bare_text, bare_question = (re.sub(r"\W+", " ", f" {words.casefold()} ") for words in (text, question))
+    if bare_text in bare_question or _words(text) <= _words(question) - _words(plain(alias)):
         return None
     return Pair(question, text, alias), Pair(question, alias, text)
 

@@ -140,9 +140,9 @@ def in_digits(text: str) -> str:
     text = _PART.sub(_part_in_digits, text)
     if not _NUMBERS.keys().isdisjoint(re.findall("[a-z]+", text.casefold())):  # the pattern of runs is slow
         text = _NUMBER_WORDS.sub(_run_in_digits, text)
-    text = _ROMAN.sub(lambda found: str(_TENS_IN_ROMAN.index(found[1]) * 10 + _ROMAN_ONES.index(found[2])), text)
+    text = _ROMAN.sub(lambda match: str(_TENS_IN_ROMAN.index(match[1]) * 10 + _ROMAN_ONES.index(match[2])), text)
     text = re.sub(r"\b(\d+) \(\1\)", r"\1", text)  # three (3)
-    text = _HALF_OF_DAY.sub(lambda found: f"{found[1]} {'am' if found[2] == 'morning' else 'pm'}", text)
+    text = _HALF_OF_DAY.sub(lambda match: f"{match[1]} {'am' if match[2] == 'morning' else 'pm'}", text)
     text = _CLOCK.sub(_clock_in_digits, text)
     text = re.sub(r"(?<=\d) degrees?\b(?! (?:c|f|kel))", "°", text, flags=re.IGNORECASE)
     return re.sub(r"\b(\d+)'(\d{1,2})(?:\"|'')", r"\1 ft \2 in", text)
@@ -179,22 +179,22 @@ _WORD = rf"\b(?:{'|'.join(_NUMBERS)})\b"
 _NUMBER_WORDS = re.compile(rf"(?<!per ){_WORD}(?:(?:,|\s+and|[\s-]+oh)?[\s-]+{_WORD})*", re.IGNORECASE)
 
 
-def _clock_in_digits(found: re.Match[str]) -> str:
-    minutes = {"half": 30, "quarter": 15}.get(found[1].lower()) or int(found[1].split()[0])
-    total = 60 * int(found[3]) + (minutes if found[2].lower() == "past" else -minutes)
+def _clock_in_digits(match: re.Match[str]) -> str:
+    minutes = {"half": 30, "quarter": 15}.get(match[1].lower()) or int(match[1].split()[0])
+    total = 60 * int(match[3]) + (minutes if match[2].lower() == "past" else -minutes)
     return f"{total // 60}:{total % 60:02}"
 
 
-def _part_in_digits(found: re.Match[str]) -> str:
-    over = found[1].lower()
-    return f"{over if over.isdigit() else _CARDINALS.get(over, 1)}/{_PARTS[found[2].lower()]}"
+def _part_in_digits(match: re.Match[str]) -> str:
+    over = match[1].lower()
+    return f"{over if over.isdigit() else _CARDINALS.get(over, 1)}/{_PARTS[match[2].lower()]}"
 
 
-def _run_in_digits(found: re.Match[str]) -> str:
+def _run_in_digits(match: re.Match[str]) -> str:
     """Return a run of number words in digits; unchanged if it is the scale or unit of digits."""
-    words = re.findall(_WORD, found[0].lower().replace("oh", "hundred"))  # nineteen oh five
-    if (words[0] in _SCALES or words == ["second"]) and re.search(r"\d\s*$", found.string[: found.start()]):
-        return found[0]
+    words = re.findall(_WORD, match[0].lower().replace("oh", "hundred"))  # nineteen oh five
+    if (words[0] in _SCALES or words == ["second"]) and re.search(r"\d\s*$", match.string[: match.start()]):
+        return match[0]
     numbers: list[int] = []
     total = current = 0
     for word in words:
@@ -226,16 +226,16 @@ def values_in(text: str) -> tuple[Value, ...]:
     digits = in_digits(text)
     if not re.search(r"\d", digits):
         return ()
-    found: list[Value] = []
+    values: list[Value] = []
     taken = [False] * len(digits)
     for pattern, read in _READERS:
         for match in pattern.finditer(digits):
             value = None if any(taken[match.start() : match.end()]) else read(match)
             if value is not None:
                 taken[value.start : value.end] = [True] * (value.end - value.start)
-                found.append(value)
+                values.append(value)
     joined: list[Value] = []
-    for value in sorted(found):
+    for value in sorted(values):
         last = joined[-1] if joined else value
         one, two = last.readings[0], value.readings[0]
         near = joined and re.fullmatch(r",?\s*(?:and\s+)?", digits[last.end : value.start])
@@ -268,21 +268,21 @@ def _value(match: re.Match[str], *readings: Reading) -> Value:
 
 
 def _date(match: re.Match[str]) -> Value:
-    said = {name: text.lower() for name, text in match.groupdict("").items()}
-    month, day, year = (int(said.get(name) or 0) for name in ("month_number", "day", "year"))
-    if said.get("month"):
-        month = _MONTHS.index(said["month"][:3]) + 1
+    groups = {name: text.lower() for name, text in match.groupdict("").items()}
+    month, day, year = (int(groups.get(name) or 0) for name in ("month_number", "day", "year"))
+    if groups.get("month"):
+        month = _MONTHS.index(groups["month"][:3]) + 1
     if month > 12 >= day:
         day, month = month, day  # American order: 03/14/1702
     american = "/" in match[0] and 0 < day <= 12 and month > 0  # 9/11/2001 may be either
     # 0 March and 1702-00-14 are other dates than all of March or 1702
-    day, month = day or 32 * bool(said.get("day")), month or 13 * bool(said.get("month_number"))
-    low, high = (year, year) if said.get("year") else (-math.inf, math.inf)
-    before_christ = said.get("era", "").startswith("b")
-    if said.get("century"):
-        low = 100 * (-int(said["century"]) if before_christ else int(said["century"]) - 1)
+    day, month = day or 32 * bool(groups.get("day")), month or 13 * bool(groups.get("month_number"))
+    low, high = (year, year) if groups.get("year") else (-math.inf, math.inf)
+    before_christ = groups.get("era", "").startswith("b")
+    if groups.get("century"):
+        low = 100 * (-int(groups["century"]) if before_christ else int(groups["century"]) - 1)
         high = low + 100
-    elif "decade" in said:
+    elif "decade" in groups:
         high = year + (9 if year % 100 else 99)
     elif before_christ:
         low = high = -year
@@ -299,22 +299,22 @@ def _time(match: re.Match[str]) -> Value | None:
     at = hour % 24 * 60 + minute
     # 07:30 is in the morning, 7:30 may be in the evening
     times = (at, (at + 720) % 1440) if hour <= 12 and match[0][0] != "0" else (at,)
-    return _value(match, *(Reading("time", (each,)) for each in times))
+    return _value(match, *(Reading("time", (minutes,)) for minutes in times))
 
 
 def _amount(match: re.Match[str]) -> Value | None:
-    said = {name: text.lower() for name, text in match.groupdict("").items()}
-    scale = _ABBREVIATED.get(said.get("scale", "").strip(), 1.0) * float(f"1e{said.get('power') or 0}")
-    written = said["number"] or "1"  # 10^6
+    groups = {name: text.lower() for name, text in match.groupdict("").items()}
+    scale = _ABBREVIATED.get(groups.get("scale", "").strip(), 1.0) * float(f"1e{groups.get('power') or 0}")
+    written = groups["number"] or "1"  # 10^6
     step = scale * _step(written)
-    number = _parsed(written) * (-scale if said.get("sign") else scale)
+    number = _parsed(written) * (-scale if groups.get("sign") else scale)
     if not math.isfinite(number):  # 10^500
         return None
-    if "money" in said:
-        return _value(match, Reading(_MONEY[said["money"]][0], (number,)), Reading("amount", (number,)))
+    if "money" in groups:
+        return _value(match, Reading(_MONEY[groups["money"]][0], (number,)), Reading("amount", (number,)))
     units, end = _unit_behind(match)
     if units:
-        readings = [_converted(number, step, *each) for each in units]
+        readings = [_converted(number, step, *unit) for unit in units]
         return Value(match.start(), end, (*readings, Reading("amount", (number,))))
     readings = [Reading("number", (number,), 1e-3, size=0.0) if "/" in written else Reading("number", (number,))]
     if re.fullmatch(r"[1-9]\d{0,2}\.\d\d0", written):  # 587.000 may be 587,000
@@ -356,8 +356,8 @@ Unit = tuple[str, Any]  # kind, and the unit's size or pint's unit
 
 def _unit_behind(match: re.Match[str]) -> tuple[tuple[Unit, ...], int]:
     """Return the ways to read the longest unit behind a number, and its end; ``()`` if there is none."""
-    found = _TAIL.match(match.string, match.end())
-    words = re.findall(r"[^ ]+", found["unit"])[:4] if found else []
+    tail = _TAIL.match(match.string, match.end())
+    words = re.findall(r"[^ ]+", tail["unit"])[:4] if tail else []
     for size in range(len(words), 0, -1):
         if size > 1 and words[size - 1].lower() in _NO_UNITS:
             continue
@@ -398,7 +398,9 @@ def _registry() -> Any:
 def _converted(number: float, step: float, kind: str, unit: object) -> Reading:
     if isinstance(unit, float):
         return Reading(kind, (number * unit,))
-    base, zero, one = (_registry().Quantity(each, unit).to_base_units().magnitude for each in (number, 0, 1))
+    base, zero, one = (
+        _registry().Quantity(number_in_unit, unit).to_base_units().magnitude for number_in_unit in (number, 0, 1)
+    )
     return Reading(kind, (base,), 0.0 if zero else step * one, one - zero)  # degrees are not rounded
 
 

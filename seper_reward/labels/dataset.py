@@ -2,13 +2,14 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.data.formats import Columns, as_ours, check_columns, parse_columns
-from seper_reward.data.queries import as_query, as_whole_query
+from seper_reward.data.queries import parse_query
+from seper_reward.data.rows import read_rows
 from seper_reward.labels import loop
 from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler, load_labeler
 from seper_reward.labels.rows import labeled_query
@@ -18,7 +19,7 @@ from seper_reward.runtime.json_files import json_line
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, UnscorableError, attempt
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Labeler:
             return loop.label_batches(labeler, in_batches(queries, size))
 
         new: dict[str, list[object]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
-        for row in _label_rows(rows, self._labeler, label_all, self._columns, read=as_whole_query):
+        for row in _label_rows(rows, self._labeler, label_all, self._columns, whole=True):
             added: tuple[object, ...]
             if isinstance(row, UnscorableError):
                 added = [], [], "", str(row)
@@ -132,7 +133,7 @@ class Labeler:
     @functools.cached_property
     def _labeler(self) -> PassageLabeler:
         options = self._options
-        load = partial(load_scorer, options, options.seed)
+        load = partial(SePerScorer.from_pretrained, options)
         return load_labeler(options.labeler, load, options.set_options, options.label)
 
     def __getstate__(self) -> dict[str, object]:
@@ -146,15 +147,19 @@ def _label_rows(
     label_all: Callable[[PassageLabeler, list[Query]], Iterator[loop.Found]],
     columns: Columns,
     strict: bool = False,
-    read: Callable[..., Query] = as_query,
+    whole: bool = False,
 ) -> list[Row]:
-    """Return the label row of each row, or its error; if ``strict``, raise the first one, of unusable rows early."""
+    """Return the label row of each row, or its error; if ``strict``, raise the first one, of unusable rows early.
+
+    With ``whole``, a row with an empty passage is unusable.
+    """
     needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
-    check_columns(list(itertools.islice(rows, _FIRST_ROWS)), "the dataset", needed, columns)
+    first = [row for _, row in itertools.islice(read_rows(rows), _FIRST_ROWS)]
+    check_columns(first, "the dataset", needed, columns)
 
     def parse(row: object) -> Query:
-        ours = as_ours(row, columns) if isinstance(row, Mapping) else row
-        return read(ours, answers_needed=labeler.needs_answers)
+        parsed = parse_query(as_ours(row, columns), answers_needed=labeler.needs_answers)
+        return parsed.whole if whole else parsed.query
 
     def found(place: int, act: Callable[[], object]) -> Any:
         value = attempt(act)
@@ -162,7 +167,7 @@ def _label_rows(
             raise type(value)(f"row {place}: {value}") from value
         return value
 
-    labeled = [found(place, partial(parse, row)) for place, row in enumerate(rows)]
+    labeled = [found(place, partial(parse, row)) for place, (_, row) in enumerate(read_rows(rows))]
     queries = {place: query for place, query in enumerate(labeled) if isinstance(query, Query)}
     for place, pair in zip(queries, label_all(labeler, list(queries.values())), strict=True):
         labeled[place] = found(place, partial(loop.row_of, labeler, *pair))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from seper_reward.batching import query_cost
 from seper_reward.data.splits import spread
@@ -32,48 +33,35 @@ class Forecast:
     device_peak_bytes: int | None = None  # allocated on a process's GPU; None without a GPU
 
 
-def forecast(
-    labeler: PassageLabeler,
-    queries: Sequence[Query],
-    contexts: int,
-    left: Sequence[int],
-    size: int,
-    others: Sequence[Query] = (),
-    *,
-    finished: int,
-    sample: int = 3,
-) -> Forecast:
-    """Label a few questions, and estimate the cost of the rest; all processes must call this together.
+def measure(
+    labeler: PassageLabeler, queries: Sequence[Query], left: Sequence[slice], placebo: Sequence[Query], sample: int
+) -> dict[str, Any]:
+    """Label a few of the batches that are ``left``; all processes must call this together.
 
-    The most expensive batch is labelled first, which warms up the models and shows peak memory. ``left`` are the
-    starts of the batches of ``size`` that are left, ``others`` further queries, and ``sample`` is rounded up to whole
-    batches. Of a question with many passages, ``_MOST_PASSAGES`` are measured.
+    Returns the measured fields of ``Forecast``; none if no batch is left. The most expensive batch is labelled first,
+    which warms up the models and shows peak memory. ``sample`` questions are rounded up to whole batches.
     """
     if not left:
-        return Forecast(len(queries), contexts, finished)
-    costs = {start: _cost(queries[start : start + size]) for start in left}
-    chosen = spread(left, -(-sample // size))
-    dearest = max(left, key=costs.__getitem__)
-    list(label_batches(labeler, [_shortened(queries[dearest : dearest + size])]))
-    batches = [_shortened(queries[at : at + size]) for at in chosen]
+        return {}
+    costs = [_cost(queries[places]) for places in left]
+    warm_up = queries[left[costs.index(max(costs))]]
+    list(label_batches(labeler, [_shortened(warm_up)]))
+    batches = [_shortened(queries[places]) for places in spread(left, -(-sample // len(queries[left[0]])))]
     start = time.perf_counter()
     with profiling() as profile:
-        found = [labeled for _, labeled in label_batches(labeler, batches)]
+        labels = [labeled for _, labeled in label_batches(labeler, batches)]
     spent = time.perf_counter() - start
-    share = (sum(costs.values()) + _cost(others)) / sum(map(_cost, batches))
-    seen = gathered((spent, peak_bytes(), device_peak_bytes()))
-    return Forecast(
-        len(queries),
-        contexts,
-        finished,
-        measured=len(found),
-        unscorable=tuple(str(each) for each in found if isinstance(each, UnscorableError)),
-        seconds=max(seconds for seconds, *_ in seen) * share / process_state().num_processes,
-        prompt_tokens=round(profile.counts["prompt_tokens"] * share),
-        response_tokens=round(profile.counts["response_tokens"] * share),
-        peak_bytes=max(peak for _, peak, _ in seen),
-        device_peak_bytes=max((peak for *_, peak in seen if peak is not None), default=None),
-    )
+    share = (sum(costs) + _cost(placebo)) / sum(map(_cost, batches))
+    processes = gathered((spent, peak_bytes(), device_peak_bytes()))
+    return {
+        "measured": len(labels),
+        "unscorable": tuple(str(label) for label in labels if isinstance(label, UnscorableError)),
+        "seconds": max(seconds for seconds, *_ in processes) * share / process_state().num_processes,
+        "prompt_tokens": round(profile.counts["prompt_tokens"] * share),
+        "response_tokens": round(profile.counts["response_tokens"] * share),
+        "peak_bytes": max(peak for _, peak, _ in processes),
+        "device_peak_bytes": max((peak for *_, peak in processes if peak is not None), default=None),
+    }
 
 
 def _shortened(queries: Sequence[Query]) -> list[Query]:

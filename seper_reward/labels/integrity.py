@@ -7,6 +7,7 @@ from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import read_json
 
 LABELS, PROVENANCE, SUMMARY = "labels.jsonl", "provenance.json", "summary.json"
+REJECTED, PLACEBO = "rejected.jsonl", "placebo.jsonl"
 _SHARDS = "labels-*-of-*.jsonl"
 
 

@@ -130,7 +130,7 @@ def utility_fields(utility: Utility) -> dict[str, object]:
     }
 
 
-def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, object]]:
+def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
 
     The path of ``labels.jsonl`` stands for its folder. An id that is there twice raises ``ValueError``.

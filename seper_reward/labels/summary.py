@@ -4,12 +4,15 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from seper_reward.data.marks import group_of, role_of
-from seper_reward.labels.rows import DELTA_SEPER, DIGITS, label_intervals, label_of
+from seper_reward.labels.integrity import PLACEBO, REJECTED, SUMMARY, label_files, written_hashes
+from seper_reward.labels.rows import DELTA_SEPER, DIGITS, label_intervals, label_of, labeled_query
 from seper_reward.labels.targets import evidence
 from seper_reward.options import MARGIN
+from seper_reward.runtime.json_files import read_json, read_lines
 from seper_reward.runtime.messages import plural
 from seper_reward.types import KNOWN, LabeledQuery
 
@@ -34,7 +37,31 @@ def summarize(
     return summary_of(sum_labels(labeled, column, margin), column, rejected)
 
 
-def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float) -> Sums:
+def folder_summary(folder: Path, sums: Sums, column: str, hashes: Mapping[str, object]) -> dict[str, Any]:
+    """Return the content of ``summary.json`` for the sums over a folder's labels and the hashes of its files."""
+    rejected = sum(1 for _ in read_lines(folder / REJECTED))
+    summary = {"label": column, "margin": MARGIN, **summary_of(sums, column, rejected)}
+    if (folder / PLACEBO).is_file():
+        values = [row["passages"][0][column] for row in read_lines(folder / PLACEBO)]
+        summary["placebo"] = placebo_effect(values, column)
+    return {**summary, "sha256": dict(hashes)}
+
+
+def read_summary(folder: Path, column: str) -> dict[str, Any]:
+    """Return the summary of a finished folder, of other labels of its rows than before if they are asked for."""
+    before = read_json(folder / SUMMARY)
+    if before.get("label") == column:
+        return before
+    rows = (row for file in label_files(folder) for row in read_lines(file))
+    return folder_summary(folder, sum_rows(rows, column), column, written_hashes(folder))
+
+
+def sum_rows(rows: Iterable[Mapping[str, Any]], column: str) -> Sums:
+    """Return the counts and sums over the labels ``column`` of label rows."""
+    return sum_labels((labeled_query(row, column) for row in rows), column)
+
+
+def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float = MARGIN) -> Sums:
     """Return the counts and sums over the labels of ``labeled_query`` that ``summary_of`` needs."""
     sums: Sums = Counter()
     for row in labeled:

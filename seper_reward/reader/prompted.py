@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seper_reward.options import ChatOptions
+from seper_reward.options import SamplingOptions
 from seper_reward.reader.chat import SWITCH_OFF, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
 from seper_reward.reader.prompts import PromptBuilder, PromptStyle
@@ -68,18 +68,17 @@ class PromptedReader:
         sampler: Sampler,
         *,
         prompt: str | PromptStyle = "paper",
-        chat: ChatOptions = ChatOptions(),
+        chat: ChatTemplate | None = None,
         max_passage_tokens: int | None = None,
         cache: Cache | str | Path | None = None,
     ) -> None:
-        template = ChatTemplate(sampler.tokenizer, chat)
         self.sampler, self.cache = sampler, open_cache(cache)
         if self.cache is not None:
             sampler.remember(self.cache)
         self.prompts = PromptBuilder(
             sampler.tokenizer,
             prompt,
-            chat=template,
+            chat=chat,
             max_prompt_tokens=sampler.max_prompt_tokens,
             max_passage_tokens=max_passage_tokens,
         )
@@ -87,7 +86,8 @@ class PromptedReader:
     @property
     def sampling(self) -> dict[str, Any]:
         """All settings that decide a response to a prompt, JSON-able."""
-        return {**asdict(self.sampler.options), "algorithm": ALGORITHM}
+        options = {name: getattr(self.sampler.options, name) for name in SamplingOptions.__dataclass_fields__}
+        return {**options, "algorithm": ALGORITHM}
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class PromptedReader:
             "reader": self.sampler.name,
             "reader_weights": self.sampler.weights_hash,
             "prompt": asdict(self.prompts.style),
-            "chat": asdict(self.prompts.chat.options),
+            "chat": self.prompts.chat.fingerprint,
             "max_prompt_tokens": self.prompts.max_prompt_tokens,
             "max_passage_tokens": self.prompts.max_passage_tokens,
             "sampling": self.sampling,

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from seper_reward.options import Baseline, check_choice, check_least, check_template
+from seper_reward.options import Baseline, ScorerOptions, check_choice, check_least, check_template
 from seper_reward.reader.chat import ChatTemplate
+from seper_reward.reader.loading import reader_defaults
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.token_ids import token_ids
 from seper_reward.types import Passage, UnscorableError
@@ -113,28 +114,16 @@ STYLES: dict[str, PromptStyle] = {
 }
 
 
-def prompt_style(
-    style: str,
-    *,
-    closed_book_prompt: str | None = None,
-    passages_prompt: str | None = None,
-    baseline: Baseline = "none",
-    placebo: str | None = None,
-) -> PromptStyle:
-    """Return a style of ``STYLES`` with changes: fields of ``PromptStyle``, where ``None`` keeps the style's own.
+# fields of ``PromptStyle`` by their names in the option ``prompt``
+_TEXTS = {"closed_book": "closed_book_prompt", "passages": "passages_prompt", "placebo": "placebo"}
 
-    Raises:
-        ValueError: The style is unknown, or ``PromptStyle`` does not allow a field's value.
-    """
-    check_choice("prompt", style, tuple(STYLES))
-    named = STYLES[style]
-    return replace(
-        named,
-        closed_book_prompt=named.closed_book_prompt if closed_book_prompt is None else closed_book_prompt,
-        passages_prompt=named.passages_prompt if passages_prompt is None else passages_prompt,
-        baseline=baseline,
-        placebo=named.placebo if placebo is None else placebo,
-    )
+
+def prompt_style(options: ScorerOptions) -> PromptStyle:
+    """Return the style of the option ``prompt``, by default the reader's own, with its texts and the baseline."""
+    prompt = options.prompt if isinstance(options.prompt, dict) else {"style": options.prompt}
+    named = STYLES[prompt.get("style") or reader_defaults(options.reader).prompt]
+    texts: dict[str, Any] = {field: prompt[name] for name, field in _TEXTS.items() if name in prompt}
+    return replace(named, baseline=options.baseline, **texts)
 
 
 @dataclass(frozen=True)
@@ -166,7 +155,9 @@ class PromptBuilder:
         max_prompt_tokens: int,
         max_passage_tokens: int | None = None,
     ) -> None:
-        self.style = prompt_style(style) if isinstance(style, str) else style
+        if isinstance(style, str):
+            check_choice("prompt", style, tuple(STYLES))
+        self.style = STYLES[style] if isinstance(style, str) else style
         self.max_prompt_tokens = max_prompt_tokens
         self.max_passage_tokens = max_passage_tokens
         check_least(self, max_passage_tokens=1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from seper_reward.options import Layout, SamplingOptions
+from seper_reward.options import Layout, ReaderOptions
 from seper_reward.reader.tokens import encode_prompt
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import count
@@ -50,7 +50,7 @@ class Sampler(Protocol):
         backend: ``"process"``, ``"vllm"`` or ``"engine"``.
         name: Name of the reader in provenance files.
         tokenizer: The reader's tokenizer.
-        options: Options of sampling.
+        options: Options of the reader, with numbers in place of its own defaults (``None``).
         window: Maximum length of a prompt with its response, in tokens.
         max_batch_tokens: Maximum number of tokens in the reader's cache; 0 if an engine decides.
         prompts_ahead: Number of prompts that ``expect`` can prefetch before ``sample`` is called; 0 for none.
@@ -60,7 +60,7 @@ class Sampler(Protocol):
     backend: str
     name: str
     tokenizer: "PreTrainedTokenizerBase"
-    options: SamplingOptions
+    options: ReaderOptions
     window: int
     max_batch_tokens: int = 0
     prompts_ahead: int = 0
@@ -104,7 +104,7 @@ class Sampler(Protocol):
     def reading_with(self, model: "PreTrainedModel") -> "Sampler":
         """Return a sampler with the same options in this process, on a checked model with the same tokenizer."""
 
-    def with_options(self, options: SamplingOptions) -> "Sampler":
+    def with_options(self, options: ReaderOptions) -> "Sampler":
         """Return a sampler of the same reader with other options."""
 
 

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.options import ReaderOptions, split_revision
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.engine.completions import NEXT_TOKENS, Completion, responses_of
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.loading import load_tokenizer, merged_folder
+from seper_reward.reader.loading import load_tokenizer, merged_folder, with_reader_defaults
 from seper_reward.reader.sampler import Request, Sampler, content_seed, count_work
 from seper_reward.reader.tokens import (
     GivenResponse,
@@ -69,9 +69,8 @@ class VLLMSampler(Sampler):
     Args:
         llm: vLLM's ``LLM``, with raw log-probabilities and prefix caching.
         tokenizer: Its tokenizer.
-        name: Name of the model in provenance files.
+        options: Options of the reader, whose name is that in provenance files.
         weights_hash: Hash over all parts of the model that decide a response.
-        **sampling: Fields of ``SamplingOptions``.
     """
 
     backend = "vllm"
@@ -79,10 +78,10 @@ class VLLMSampler(Sampler):
     weights_hash = ""
 
     def __init__(
-        self, llm: Any, tokenizer: "PreTrainedTokenizerBase", *, name: str, weights_hash: str, **sampling: Any
+        self, llm: Any, tokenizer: "PreTrainedTokenizerBase", options: ReaderOptions, *, weights_hash: str
     ) -> None:
-        self.name, self.tokenizer, self.weights_hash = name, tokenizer, weights_hash
-        self.options = SamplingOptions(**sampling)
+        self.name, self.tokenizer, self.weights_hash = options.reader, tokenizer, weights_hash
+        self.options = with_reader_defaults(options, options.reader)
         self._llm, self._vllm = llm, need("vllm", "vllm")
         config = llm.llm_engine.vllm_config.model_config
         self.window = config.max_model_len - 2  # a gold answer is read with an end, and each reading draws a token
@@ -94,26 +93,21 @@ class VLLMSampler(Sampler):
         self._lock = threading.RLock()  # threads of rewards share the queue
 
     @classmethod
-    def from_pretrained(
-        cls,
-        reader: str,
-        options: ReaderOptions = ReaderOptions(),
-        engine: EngineOptions = EngineOptions(["vllm"]),
-        **sampling: object,
-    ) -> "VLLMSampler":
+    def from_pretrained(cls, options: ReaderOptions) -> "VLLMSampler":
         """Load the reader into vLLM on this process's accelerators, with the errors of ``load_reader``."""
         vllm, before = need("vllm", "vllm"), set(threading.enumerate())
-        tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
-        with tempfile.TemporaryDirectory() as folder, _own_devices(engine.tensor_parallel_size):
-            source = merged_folder(reader, options, Path(folder))
+        name, revision = split_revision(options.reader)
+        tokenizer = with_template(load_tokenizer(options.reader, options), options.chat_template)
+        with tempfile.TemporaryDirectory() as folder, _own_devices(options.tensor_parallel_size):
+            source = merged_folder(options.reader, options, Path(folder))
             llm = vllm.LLM(
                 str(source),
                 tokenizer=str(source),
-                revision=None if Path(source).is_dir() else options.revision,
+                revision=None if Path(source).is_dir() else revision,
                 trust_remote_code=options.trust_remote_code,
-                dtype=options.dtype or "auto",
-                tensor_parallel_size=engine.tensor_parallel_size,
-                gpu_memory_utilization=engine.gpu_memory_utilization,
+                dtype=options.dtype,
+                tensor_parallel_size=options.tensor_parallel_size,
+                gpu_memory_utilization=options.gpu_memory_utilization,
                 enable_prefix_caching=True,
                 max_logprobs=NEXT_TOKENS,
                 **({} if torch.accelerator.is_available() else _ON_CPU),
@@ -121,8 +115,8 @@ class VLLMSampler(Sampler):
             _end_at_exit(llm, set(threading.enumerate()) - before)
             files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
             hashes = [[each.name, file_hash(each)] for each in files if each.suffix in (".safetensors", ".json")]
-        identity = hash_with_tokenizer(["vllm", hashes or [reader, options.revision]], tokenizer)
-        return cls(llm, tokenizer, name=reader, weights_hash=identity, **sampling)
+        identity = hash_with_tokenizer(["vllm", hashes or [name, revision]], tokenizer)
+        return cls(llm, tokenizer, options, weights_hash=identity)
 
     @property
     def knows_leaves(self) -> bool:
@@ -178,7 +172,7 @@ class VLLMSampler(Sampler):
         """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
         return ResponseSampler.checked_like(self, model)
 
-    def with_options(self, options: SamplingOptions) -> "VLLMSampler":
+    def with_options(self, options: ReaderOptions) -> "VLLMSampler":
         """Return a sampler over the same vLLM with other options of sampling."""
         other = copy.copy(self)
         other.options, other._ends, other._queued = options, self._ends.with_options(options), {}

@@ -16,8 +16,7 @@ import jinja2
 from seper_reward.data.marks import role_order
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
-from seper_reward.labels.folder import PLACEBO
-from seper_reward.labels.integrity import PROVENANCE, label_files
+from seper_reward.labels.integrity import PLACEBO, PROVENANCE, label_files
 from seper_reward.labels.rows import (
     DELTA_SEPER,
     QUESTION_GAIN,
@@ -116,12 +115,11 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
     if not rows:
         raise ValueError(f"{folder}: expected label rows, got none; see rejected.jsonl there")
     column = label_of_sets(rows.values()) or labeler_of(rows.values())
-    read = labeled_queries(rows, column)
-    labeled = [query for query in read if label_of(query.query.answers, column) == column]
-    if not labeled:  # no question has a gold answer
-        labeled, column = read, QUESTION_GAIN
-    trained, ids = recommended_label(rows.values()), {each.query.id for each in labeled}
-    exported = [each for each in labeled_queries(rows, trained) if each.query.id in ids]
+    shown = {where: row for where, row in rows.items() if label_of(row.get("answers", "?"), column) == column}
+    if not shown:  # no question has a gold answer
+        shown, column = rows, QUESTION_GAIN
+    trained, labeled = recommended_label(rows.values()), labeled_queries(shown, column)
+    exported = labeled if trained == column else labeled_queries(shown, trained)
     passages = labeled_passages(labeled, column, margin, exported)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
@@ -136,7 +134,7 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
         "margin": margin,
         "axis": axis,
         "summary": summary,
-        "notes": [*_notes(folder, summary, column), *_left_out(len(read) - len(labeled))],
+        "notes": [*_notes(folder, summary, column), *_left_out(len(rows) - len(shown))],
         "mean": sum(passage.label for passage in passages) / len(passages),
         "baseline": sum(baselines) / len(baselines) if baselines else None,
         "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),

@@ -1,14 +1,12 @@
 """Tables of results, as text for the terminal and as Markdown for documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
 from seper_reward.data.marks import role_order
 from seper_reward.estimators.clustering import heaviest_clusters
-from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.runtime.messages import plural
@@ -106,26 +104,6 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     interval = "" if effect["interval"] is None else " (95 %: {:+.3f} to {:+.3f})".format(*effect["interval"])
     label = f"{name} {effect[column]:+.3f}{interval}"
     return f"placebo, a passage that answers nothing: {label}, {plural(effect['questions'], 'question')}"
-
-
-def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
-    """Return the results of an audit of negatives (``write_audit``) as text."""
-    share = "" if found["share"] is None else f" ({100 * found['share']:.1f} %)"
-    lines = [
-        f"{found['layout']}: {plural(found['audited_negatives'], 'negative')} of "
-        f"{plural(found['audited_questions'], 'question')} audited; {found['false_negatives']}{share}, of "
-        f"{plural(found['by_question'], 'question')}, help to answer",
-        f"false negatives: {folder / FALSE_NEGATIVES}",
-    ]
-    left = found["questions"] - found["audited_questions"]
-    if left:
-        lines.append(f"not audited: {plural(left, 'question')}, {found['unanswered']} of them without answers")
-    if "output" in found:
-        lines.append(
-            f"{found['action']}: {plural(found['rows_written'], 'row')} in {found['output']}, from {found['rows']}; "
-            f"{found['rows_changed']} changed, {found['rows_dropped']} dropped"
-        )
-    return "\n".join(lines)
 
 
 def forecast_lines(found: Forecast, processes: int = 1) -> str:

@@ -68,7 +68,6 @@ class BeliefMemory:
         with self._lock:
             self._entries: OrderedDict[Key, tuple[Belief, int]] = OrderedDict()
             self._bytes = 0
-            self._expected: set[Asked] = set()
 
     def recall(self, asked: Iterable[Asked]) -> Findings:
         """Return the cached beliefs of questions, which are then the most recently used ones, and what is missing."""
@@ -86,7 +85,6 @@ class BeliefMemory:
     def remember(self, found: Findings) -> None:
         """Cache the beliefs of a finished measurement."""
         with self._lock:
-            self._expected = set()
             for key, belief in found.beliefs.items():
                 _, before = self._entries.pop(key, (None, 0))
                 size = size_in_bytes(key, belief)
@@ -94,14 +92,6 @@ class BeliefMemory:
                 self._bytes += size - before
             while self._bytes > self._most_bytes:
                 self._bytes -= self._entries.popitem(last=False)[1][1]
-
-    def expect(self, asked: Asked) -> Asked | None:
-        """Return the contexts of a question that are neither cached nor expected since the last measurement."""
-        missing = _missing_part(asked, self._entries)
-        if not missing.contexts or missing in self._expected:
-            return None
-        self._expected.add(missing)
-        return missing
 
 
 def size_in_bytes(key: Key, belief: Belief) -> int:

@@ -14,7 +14,7 @@ from seper_reward.client import SePerClient
 from seper_reward.options import RewardOptions, WeightOptions, pick
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.parser import parse_options
-from seper_reward.scorer import load_scorer
+from seper_reward.scorer import SePerScorer
 
 CONFIG = "SEPER_REWARD_CONFIG"
 
@@ -26,7 +26,7 @@ def read_reward(path: str | Path) -> SePerReward:
     """
     config = read_reward_config(path)
     return SePerReward(
-        SePerClient(config.url, config.timeout) if config.url else load_scorer(config, config.seed),
+        SePerClient(config.url, config.timeout) if config.url else SePerScorer.from_pretrained(config),
         **asdict(pick(WeightOptions, config)),
         passage_tag=config.passage_tag,
         search_tools=config.search_tools or None,

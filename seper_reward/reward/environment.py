@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import is_unicode, shown
 from seper_reward.reward.turns import NO_MORE, Turn, tool_message
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from seper_reward.retrieval import CachedRetriever, Retriever
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
-
-
-class ExpectsTurns(Protocol):
-    """A reward that can start to measure a rollout before it ends."""
-
-    def expect(self, question: object, answers: object, turns: Sequence[Turn] = ()) -> None:
-        """Start to measure a question with the searches so far."""
 
 
 class RetrievalEnvironment:
@@ -42,11 +35,8 @@ class RetrievalEnvironment:
         top_k: int,
         max_turns: int,
         cut: Callable[[str], str],
-        reward: ExpectsTurns | None = None,
     ) -> None:
         self._retriever, self._top_k, self._max_turns, self._cut = retriever, top_k, max_turns, cut
-        self._reward = reward
-        self._row: dict[str, object] = {}
         self.turns: list[Turn] = []
         self.failure: Exception | None = None
 
@@ -55,8 +45,7 @@ class RetrievalEnvironment:
 
         The question is returned as the prompt if the data set has no column ``prompt``.
         """
-        self.turns, self.failure, self._row = [], None, row
-        self._expect()
+        self.turns, self.failure = [], None
         return row.get("question") if row.get("prompt") is None else None
 
     def search(self, query: str) -> str:
@@ -84,12 +73,7 @@ class RetrievalEnvironment:
             raise
         passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in found[0])
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
-        self._expect()
         return tool_message(passages)
-
-    def _expect(self) -> None:
-        if self._reward is not None:
-            self._reward.expect(self._row.get("question"), self._row.get("answers"), self.turns)
 
 
 def search_environment(
@@ -99,7 +83,6 @@ def search_environment(
     max_turns: int = 1,
     max_passage_tokens: int = 64,
     tokenizer: "PreTrainedTokenizerBase | None" = None,
-    reward: ExpectsTurns | None = None,
 ) -> Callable[[], RetrievalEnvironment]:
     """Return the function that TRL calls to make one environment per rollout; all share the retriever.
 
@@ -114,8 +97,6 @@ def search_environment(
             ``max_completion_length``.
         tokenizer: The policy's tokenizer. Its control tokens are broken up in passages, which could otherwise end the
             tool's turn. With ``None`` passages are not cut, and texts that look like control tokens are broken up.
-        reward: Reward whose server or engine measures question and passages while the policy generates; ``None`` to
-            measure them after the rollout.
 
     Raises:
         ValueError: A number is below 1.
@@ -125,7 +106,7 @@ def search_environment(
             raise ValueError(f"{name} must be at least 1, got {value}")
 
     cut = partial(_cut, tokenizer=tokenizer, most=max_passage_tokens, control_tokens=ControlTokens(tokenizer))
-    return partial(RetrievalEnvironment, retriever, top_k, max_turns, cut, reward)
+    return partial(RetrievalEnvironment, retriever, top_k, max_turns, cut)
 
 
 def _cut(text: str, tokenizer: "PreTrainedTokenizerBase | None", most: int, control_tokens: ControlTokens) -> str:

@@ -43,14 +43,6 @@ class PolicyReader:
         return isinstance(self._scorer, SePerClient)
 
     @property
-    def works_ahead(self) -> bool:
-        """Whether the reader works in the background, as a server or an engine does."""
-        scorer = self._scorer
-        if scorer is None or self.weights != "separate":
-            return False
-        return isinstance(scorer, SePerClient) or scorer.sampler.prompts_ahead > 0
-
-    @property
     def moves(self) -> bool:
         """Whether training changes the reader's weights; cached beliefs are then outdated after a step."""
         return self.weights == "policy"

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.client import SePerClient
@@ -21,7 +21,6 @@ from seper_reward.reward.metrics import RewardLog, Scored
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score, begins_in_thought, read_rollouts, rows_of_others
 from seper_reward.reward.tools import SearchTools
-from seper_reward.reward.turns import Turn
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Answers, Asked, Measured, UnscorableError
 
@@ -176,31 +175,6 @@ class SePerReward:
         must still call it together.
         """
         return self._scores(rollouts, share=False)
-
-    def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = ()) -> None:
-        """Let a server or an engine measure a rollout that has not ended, while the policy still generates.
-
-        A reader in this process would compete with the policy for the processor, so it starts nothing. Errors are
-        reported when the rollout is scored. ``turns`` are the searches so far.
-        """
-        if not self._reader.works_ahead:
-            return
-        if not self._reader.remote:
-            from seper_reward.runtime.distributed import met  # imported here: needs torch, which a client may lack
-
-            if met()[1] > 1:
-                return  # which rank queries a shared engine is decided when the reward is called
-        try:
-            (rollout,) = read_rollouts([question], [answers])
-        except ValueError:
-            return
-        asked = self.weights.asks(replace(rollout, turns=tuple(turns)))
-        if not rollout.answers or not asked.contexts:
-            return
-        missing = self._beliefs.expect(replace(asked, contexts=asked.contexts[-1:], texts=()))
-        if missing is not None:
-            with self._reader.scorer() as scorer:
-                scorer.expect([missing])
 
     def turn_rewards(self, rollout: Rollout) -> list[float]:
         """Return the reward of each message of the policy; the sum is exactly the rollout's reward.

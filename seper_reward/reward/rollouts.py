@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seper_reward.data.answers import as_answers, is_list
-from seper_reward.data.rows import as_text, is_empty_passage, is_missing, is_unicode, plain, shown
+from seper_reward.data.rows import as_text, clean, is_empty_passage, is_missing, is_unicode, shown
 from seper_reward.judge.extract import closes_thought, extract_answer, opens_thought
 from seper_reward.options import compile_answer_pattern
 from seper_reward.reward.tools import (
@@ -217,7 +217,7 @@ def _rollout(
     if not _records(environment):
         environment = None
     try:
-        answers = as_answers(answers, needed=False, distinct=False)
+        answers = as_answers(clean(answers), needed=False, distinct=False)
         if not answers:
             raise UnscorableError("no gold answer")
         messages = _messages("" if completion is None else completion, passage_tag)
@@ -313,7 +313,7 @@ def _turns(found: Sequence[Result] | None, environment: Any, passages: Any) -> t
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
         given = tuple(
             _passage(passage, f"passages[{place}]")
-            for place, passage in enumerate(map(plain, passages))
+            for place, passage in enumerate(map(clean, passages))
             if not is_empty_passage(passage)
         )
         return (Turn("", given),) if given else ()

@@ -31,10 +31,14 @@ def parse_options(
         def error(self, message: str) -> NoReturn:  # one line instead of argparse's usage page
             raise ValueError(message)
 
+        def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+            return super().parse_known_args(args, _Shared())  # type: ignore[no-any-return]
+
     about = " ".join(str(kind.__doc__) for kind in kinds)
     about += " --config FILE.yaml reads any of these settings from a file; flags override it."
-    # no abbreviations: `--label` would be parsed as --labeler
-    parser = Parser(kinds, prog=program, description=about, formatter_class=_Formatter, allow_abbrev=False)
+    # no abbreviations: `--label` would be parsed as --labeler; kinds share settings of one name, such as the seed
+    rules = {"allow_abbrev": False, "conflict_handler": "resolve"}
+    parser = Parser(kinds, prog=program, description=about, formatter_class=_Formatter, **rules)
     parser.usage = f"{program} [--config FILE.yaml] [--setting value ...]"
     bases = [base for kind in kinds for base in kind.__mro__]
     own_first = [name for base in bases for name in vars(base).get("__annotations__", {})]
@@ -66,7 +70,7 @@ def parse_options(
         raise ValueError(f"{path}: expected YAML in UTF-8, got {' '.join(str(error).split())}") from error
     if not others:
         _refuse(f"{path}: ", more[::2], parser)
-    return tuple(found)
+    return tuple(found[: len(kinds)])
 
 
 def refuse_missing_files(options: object) -> None:
@@ -113,6 +117,13 @@ def _refuse(where: str, words: Iterable[str], parser: argparse.ArgumentParser) -
         said = "; ".join(hints)
         said = said.replace("--", "") if where else said
         raise ValueError(f"{where}unknown setting {said} (--help explains all settings)")
+
+
+class _Shared(argparse.Namespace):
+    """Values that stay for the next kind of options; the parser of TRL deletes those that a kind has taken."""
+
+    def __delattr__(self, name: str) -> None:
+        pass
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):

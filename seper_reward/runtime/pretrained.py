@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 
+from seper_reward.options import split_revision
 from seper_reward.runtime.distributed import alone, process_state
 from seper_reward.runtime.hub import unreached_hub
 from seper_reward.runtime.json_files import read_json
@@ -152,15 +153,16 @@ def save_here(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", fo
 
 
 def ready(
-    model: "PreTrainedModel",
-    tokenizer: "PreTrainedTokenizerBase",
-    name: str,
-    revision: str | None,
-    device: torch.device,
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", name: str, device: torch.device
 ) -> LoadedModel:
     """Put a model on its device, in eval mode and without gradients."""
-    model = model.to(device).eval().requires_grad_(False)
-    return LoadedModel(model, tokenizer, f"{name}@{revision}" if revision else name)
+    return LoadedModel(model.to(device).eval().requires_grad_(False), tokenizer, name)
+
+
+def on_hub(name: str, trust_remote_code: bool) -> tuple[str, dict[str, Any]]:
+    """Return a model's name without its revision, and transformers' keyword arguments of loading it from the hub."""
+    name, revision = split_revision(name)
+    return name, {"revision": revision, "trust_remote_code": trust_remote_code}
 
 
 def wheel_folder(module: str, wheel: str) -> Path:

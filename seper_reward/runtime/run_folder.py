@@ -33,26 +33,19 @@ def claim_settings(
     decides: Sequence[str] = (),
     *,
     holds: str = "a run with other settings",
+    write: bool = True,
 ) -> None:
     """Write JSON-able settings into a run's folder, or raise ``ValueError`` if the folder has other settings.
 
     ``decides`` are the keys that must be unchanged (default: all); ``holds`` describes the folder, for the message.
+    Without ``write``, a folder without settings is left alone.
     """
-    if path.is_file():
-        check_settings(path, settings, decides, holds=holds)
-    else:
-        write_json(path, json.loads(json.dumps(settings, default=str)))
-
-
-def check_settings(
-    path: Path,
-    settings: Mapping[str, object],
-    decides: Sequence[str] = (),
-    *,
-    holds: str = "a run with other settings",
-) -> None:
-    """Raise if the folder has other settings, like ``claim_settings``, without writing."""
-    settings, before = json.loads(json.dumps(settings, default=str)), read_json(path)
+    settings = json.loads(json.dumps(settings, default=str))
+    if not path.is_file():
+        if write:
+            write_json(path, settings)
+        return
+    before = read_json(path)
     changed = [
         line
         for key in decides or sorted({*before, *settings})

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
-from prometheus_client import generate_latest
+from fastapi.responses import JSONResponse
 
 from seper_reward.client import DEADLINE, belief_json
 from seper_reward.data.rows import shown
@@ -21,8 +20,8 @@ from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.serving.bodies import BeliefsBody, QueryBody, Reading, RewardsBody, UtilitiesBody, read_bodies
-from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
+from seper_reward.serving.token import TokenGuard
 from seper_reward.serving.worker import Worker
 from seper_reward.types import Measured
 
@@ -39,8 +38,9 @@ def build_app(
 ) -> FastAPI:
     """Return the app; without a token, requests need none. ``weights`` are the default weights of ``/rewards``."""
     app = FastAPI(title="seper-reward", version=version("seper-reward"), description=__doc__, redoc_url=None)
-    numbers, scoring = Numbers(worker), Scoring(worker, limits)
-    app.add_middleware(RequestGuard, token=token, most_bytes=limits.body, numbers=numbers)
+    scoring = Scoring(worker, limits)
+    if token is not None:
+        app.add_middleware(TokenGuard, token=token)
 
     @app.post("/utilities")
     async def utilities(request: Request, body: UtilitiesBody, deadline: Deadline = None) -> JSONResponse:
@@ -94,11 +94,6 @@ def build_app(
     async def scorer() -> dict[str, Any]:
         """Models and settings that affect a belief."""
         return worker.about
-
-    @app.get("/metrics")
-    async def metrics() -> PlainTextResponse:
-        """Numbers for Prometheus."""
-        return PlainTextResponse(generate_latest(numbers.registry), media_type="text/plain; version=0.0.4")
 
     @app.exception_handler(RequestValidationError)
     async def unusable(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -22,9 +22,8 @@ Receive = Callable[[], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a request: bytes of its body, ``estimated_tokens`` of its contexts and texts, and seconds."""
+    """Limits of a request: ``estimated_tokens`` of its contexts and texts, and seconds."""
 
-    body: int
     tokens: int
     deadline: float
 

@@ -23,21 +23,6 @@ class ClosedError(Exception):
     """The worker is stopping: it answers accepted questions, but accepts no new ones."""
 
 
-def _described(about: str) -> Any:
-    return field(default=0, metadata={"about": about})
-
-
-@dataclass
-class Counts:
-    """Counts of a worker's work so far, each with a description for Prometheus."""
-
-    blocks: int = _described("Blocks measured.")
-    measured: int = _described("Contexts whose beliefs were measured, or found in the cache.")
-    reused: int = _described("Requested contexts that were in memory, or measured for another request.")
-    unscorable: int = _described("Questions that cannot be scored.")
-    errors: int = _described("Questions whose measurement failed.")
-
-
 @dataclass
 class _Job:
     asked: Asked
@@ -61,7 +46,6 @@ class Worker:
         queue: int = 8192,
         memory: int = 2**28,
     ) -> None:
-        self.counts = Counts()
         self._block, self._queue = block, queue
         self._jobs: deque[_Job] = deque()
         self.waiting = 0  # contexts and texts of all jobs
@@ -137,7 +121,8 @@ class Worker:
             if isinstance(outcome, Exception) and not isinstance(outcome, UnscorableError) and len(jobs) > 1:
                 (outcome,) = self._measure(scorer, [job])
             if isinstance(outcome, Exception):
-                self._count(outcome)
+                if not isinstance(outcome, UnscorableError):
+                    _log.error("a question could not be measured", exc_info=outcome)
                 job.answer.set_exception(outcome)
             else:
                 job.answer.set_result(outcome)
@@ -148,25 +133,13 @@ class Worker:
         try:
             found = self._beliefs.recall(wanted)
             while found.missing:
-                results = scorer.measure(found.missing, len(found.missing))
-                self.counts.measured += sum(len(each.beliefs) for each in results if isinstance(each, Measured))
-                found.add(results)
+                found.add(scorer.measure(found.missing, len(found.missing)))
             self._beliefs.remember(found)
-            missing = found.reused.count(0)
-            self.counts.blocks += bool(missing)
-            self.counts.reused += sum(len(each.contexts) for each in wanted) - missing
             return list(map(found.of, wanted))
         except Exception as error:
             if len(jobs) > 1 and not isinstance(error, ConnectionError):
                 _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))
             return [error] * len(jobs)
-
-    def _count(self, error: Exception) -> None:
-        if isinstance(error, UnscorableError):
-            self.counts.unscorable += 1
-        else:
-            self.counts.errors += 1
-            _log.error("a question could not be measured", exc_info=error)
 
 
 def _size(job: _Job) -> int:

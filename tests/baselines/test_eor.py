@@ -16,6 +16,7 @@ from seper_reward.data.answers import exact_match
 from seper_reward.data.splits import fold_of
 from seper_reward.evaluate.win_ratios import Errors
 from seper_reward.runtime.json_files import read_json, read_lines, write_lines
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.test_win_ratios import identity
 from tests.helpers import evaluation_arguments as arguments
@@ -190,7 +191,7 @@ def test_intervals_are_over_questions():
 @pytest.fixture
 def lane(monkeypatch, tmp_path):
     """A file of the scripted questions, whose sources and answers the command takes from the script."""
-    monkeypatch.setattr(module, "load_scorer", lambda config, seed: SimpleNamespace(reader=None, judge=None))
+    monkeypatch.setattr(SePerScorer, "from_pretrained", lambda config: SimpleNamespace(reader=None, judge=None))
     monkeypatch.setattr(module, "retrieve_sources", lambda *arguments: SOURCES)
     monkeypatch.setattr(module, "Ensemble", lambda scorer: Asking())
     path, passages = tmp_path / "lane.jsonl", [{"id": "p", "text": "Corn."}]

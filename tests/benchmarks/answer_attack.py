@@ -15,7 +15,6 @@ from tqdm import tqdm
 from seper_reward import SePerScorer
 from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.support import Stated, mutual_supports
-from seper_reward.options import LoadOptions
 from seper_reward.reports.tables import markdown_table
 from tests.benchmarks.common import parser
 from tests.reward.test_answer_attack import TARGETS, attack
@@ -53,8 +52,8 @@ def search(task: Search) -> tuple[Search, float, str]:
     judge, question, answer, seed, budget = task
     torch.set_num_threads(1)
     if judge not in _scorers:
-        # small batches hold texts of one length
-        _scorers[judge] = SePerScorer.from_pretrained(judge=judge, judge_options=LoadOptions(max_batch_tokens=1024))
+        _scorers[judge] = SePerScorer.from_pretrained(judge=judge)
+        _scorers[judge].entailment.max_batch_tokens = 1024  # small batches hold texts of one length
     scorer = _scorers[judge]
     found = attack(scorer, question, answer, budget, random.Random(f"{answer}-{seed}"))
     paid = mutual_supports(scorer.judge, [Stated(question, extract_answer(text), [answer]) for _, text in found])

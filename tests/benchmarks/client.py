@@ -14,7 +14,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from seper_reward.options import EngineOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.sampler import Request
@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = made.parse_args(arguments)
     ours, theirs = multiprocessing.Pipe()
     multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True).start()
-    engine = EngineOptions([f"http://127.0.0.1:{ours.recv()}/v1"])
-    sampler = _Unchecked(engine, load_tokenizer("embedded"))
+    reader = ReaderOptions(engine=[f"http://127.0.0.1:{ours.recv()}/v1"])
+    sampler = _Unchecked(reader, load_tokenizer("embedded"))
     found = {}
     for answers in [1, *options.answers]:  # the first time opens connections
         texts = [f"Number {place} {answers} " + "and so on. " * 74 for place in range(options.contexts)]

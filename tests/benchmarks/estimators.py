@@ -31,7 +31,7 @@ from tests.benchmarks.common import NQ, SHARED, finish, parser
 
 TEMPERATURES = (0.7, 1.0, 1.3)
 SETS = {"demo": None, "nq": NQ, "popqa": SHARED / "qa" / "popqa.jsonl.gz"}
-COUNTS = (5, 10)
+COUNTS = (1, 5, 10, 20)
 #: How draws are weighed, and whether the gold answers are known leaves.
 ESTIMATORS = {
     "uniform": ("uniform", False),
@@ -95,7 +95,7 @@ class Space:
     What they leave unseen is filled with copies of the responses that were drawn once.
     """
 
-    def __init__(self, leaves: list[list[float]]) -> None:
+    def __init__(self, leaves: list[list[float]], hard: bool) -> None:
         probs, support, counts, log_probs, lengths = np.array(leaves).T
         probs = probs / max(1.0, probs.sum())
         once = np.flatnonzero(counts == 1)
@@ -110,9 +110,11 @@ class Space:
         self.probs = np.array([*probs, *(prob for prob, _ in copies)])
         self.probs /= self.probs.sum()
         self.support, self.log_probs, self.lengths = support[sources], log_probs[sources], lengths[sources]
-        self.truth = float(self.probs @ self.support)
         right = np.flatnonzero(self.support > 0.999)  # word for word
         self.gold = [int(right[self.probs[right].argmax()])] if len(right) else []
+        if hard:
+            self.support = (self.support >= 0.5).astype(float)
+        self.truth = float(self.probs @ self.support)
 
     def estimate(self, name: str, count: int, random: np.random.Generator) -> Estimate:
         """Return what an estimator makes of so many fresh draws, each of one token and an end."""
@@ -139,24 +141,32 @@ class Space:
 
 
 def compare(questions: list[list[Space]], repeats: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Return squared errors, coverage of the 95 % intervals and their width, by number of draws and estimator."""
+    """Return squared errors, coverage of the 95 % intervals, their width, and the spread over repeats.
+
+    They are by number of draws and estimator. The spread is the standard deviation of a context's estimates (the root
+    of its mean square over contexts), ``cv`` divides it by the mean estimate (SePer, Table 4).
+    """
     found: dict[str, dict[str, dict[str, float]]] = {}
     for count, name in tqdm(list(itertools.product(COUNTS, ESTIMATORS)), desc="estimating"):
         random = np.random.default_rng(0)
-        errors, held, delta_held, width = [], [], [], []
+        values, errors, held, delta_held, width = [], [], [], [], []
         for _, contexts in itertools.product(range(repeats), questions):
             estimates = [space.estimate(name, count, random) for space in contexts]
             for space, one in zip(contexts, estimates, strict=True):
+                values.append(one.value)
                 errors.append(one.value - space.truth)
                 held.append(_holds(one, space.truth))
                 width.append(one.high - one.low)
                 if space is not contexts[0]:  # which is the question alone
                     delta_held.append(_holds(difference(one, estimates[0]), space.truth - contexts[0].truth))
+        spread_of_repeats = float(np.sqrt(np.reshape(values, (repeats, -1)).var(0, ddof=1).mean()))
         found.setdefault(str(count), {})[name] = {
             "mse": float(np.mean(np.square(errors))),
             "coverage_seper": round(float(np.mean(held)), 3),
             "coverage_delta_seper": round(float(np.mean(delta_held)), 3),
             "width": round(float(np.mean(width)), 3),
+            "spread": round(spread_of_repeats, 3),
+            "cv": round(spread_of_repeats / float(np.mean(values)), 3),
         }
     return found
 
@@ -174,18 +184,19 @@ def main(words: Sequence[str] | None = None) -> None:
     made.add_argument("--folder", default="runs/estimators", help="where draws are kept")
     made.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     options = made.parse_args(words)
-    spaces: list[list[Space]] = []
+    rows: list[dict[str, Any]] = []
     for temperature in TEMPERATURES:
         scorer = SePerScorer.from_pretrained(num_samples=options.draws, temperature=temperature)
         for name in options.sets:
             file = sample(scorer, name, options.questions, Path(options.folder))
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
-            spaces += [[Space(leaves) for leaves in row["contexts"]] for row in rows]
-    found: dict[str, Any] = compare(spaces, options.repeats)
+            rows += [json.loads(line) for line in file.read_text().splitlines()]
+    soft, hard = ([[Space(leaves, kind) for leaves in row["contexts"]] for row in rows] for kind in (False, True))
+    found: dict[str, Any] = compare(soft, options.repeats)
     base = found["10"]["uniform"]["mse"]
     for row in itertools.chain.from_iterable(each.values() for each in found.values()):
         row["relative_mse"] = round(row["mse"] / base, 3)
-    finish({"contexts": sum(map(len, spaces)), **found, "settings": vars(options)}, options.json)
+    result = {**found, "hard": compare(hard, options.repeats), "settings": vars(options)}
+    finish({"contexts": sum(map(len, soft)), **result}, options.json)
 
 
 if __name__ == "__main__":

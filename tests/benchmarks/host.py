@@ -31,7 +31,6 @@ from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge
 from seper_reward.labels import rows
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reader import prompted
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
@@ -182,11 +181,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         scorer = SePerScorer.from_pretrained(
-            options.reader or str(make_reader(Path(folder) / "reader")),
-            options.judge or str(make_entailment(Path(folder) / "judge")),
-            cache=options.recorded,
-            reader_options=ReaderOptions(dtype="float32", device="cpu"),
-            judge_options=LoadOptions(dtype="float32", device="cpu"),
+            reader=options.reader or str(make_reader(Path(folder) / "reader")),
+            judge=options.judge or str(make_entailment(Path(folder) / "judge")),
+            cache=options.recorded and str(options.recorded),
+            dtype="float32",
+            device="cpu",
         )
         gc.freeze()  # as in `label`
         found = {name: measure(scorer, SHAPES[name], options.questions) for name in options.shapes}

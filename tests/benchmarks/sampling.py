@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--memory_of", choices=["ours", "reference"], help="only this one's peak memory, for --passages")
     made.add_argument("--passages", type=int, nargs="+", default=[1, 5])
     options = made.parse_args(arguments)
-    scorer = SePerScorer.from_pretrained(options.reader, options.judge)
+    scorer = SePerScorer.from_pretrained(options.reader, judge=options.judge)
     if options.memory_of:
         finish({"peak_memory_mb": peak_of(scorer, options)}, options.json)
         return

@@ -191,7 +191,7 @@ def marks(query):
 
 
 def test_beir(capsys):
-    examples = load_input(InputOptions(f"{FILES / 'beir'}:test"), Needs(answers=False))
+    examples = load_input(InputOptions(f"{FILES / 'beir'}:test"), Needs([]))
     first, second = examples.queries  # q3 is judged in train only
     assert (first.id, first.question, first.answers) == ("q1", "Who runs the mill in Hallow?", ())
     assert (ids(first), marks(first)) == (["d1", "d4"], [1, 0])
@@ -232,7 +232,7 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
 
     def examples(**files):
         paths = {name: str(tmp_path / file) for name, file in files.items()}
-        return load_input(replace(BEIR, **paths), Needs(answers=False))
+        return load_input(replace(BEIR, **paths), Needs([]))
 
     first, second = examples(run="bm25.run").queries
     assert (ids(first), ids(second)) == (["d1", "d2", "d3"], ["d4"])
@@ -247,14 +247,14 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
     assert found.judgments == examples(run="bm25.run", qrels="qrels.txt").judgments
     assert found.judgments["q3"] == {"d2": 1}
     options = InputOptions(str(FILES / "beir:test"), run=str(FILES / "beir" / "bm25.run"))
-    first, _ = load_input(options, Needs(answers=False, top_k=2)).queries
+    first, _ = load_input(options, Needs([], top_k=2)).queries
     assert (ids(first), marks(first)) == (["d1", "d2"], [1, 0])
 
 
 def test_judgments_of_the_hub_are_tables(tmp_path):
     Dataset.from_list([{"query-id": "q1", "corpus-id": "d1", "score": 1}]).save_to_disk(tmp_path / "qrels")
     options = replace(BEIR, qrels=str(tmp_path / "qrels"))
-    (query,) = load_input(options, Needs(answers=False)).queries
+    (query,) = load_input(options, Needs([])).queries
     assert (ids(query), marks(query)) == (["d1"], [1])
 
 
@@ -287,9 +287,9 @@ def test_runs_and_judgments_that_do_not_fit(tmp_path, option, text, message):
     (tmp_path / "file").write_text(text)
     options = replace(BEIR, **{option: str(tmp_path / "file")})
     with pytest.raises(ValueError, match=message):
-        load_input(options, Needs(answers=False))
+        load_input(options, Needs([]))
     with pytest.raises(ValueError, match="give the corpus, too"):
-        load_input(replace(options, corpus=None), Needs(answers=False))
+        load_input(replace(options, corpus=None), Needs([]))
 
 
 def test_several_columns_are_joined():
@@ -376,13 +376,13 @@ def test_layouts_may_be_mixed_and_a_bad_row_is_rejected_by_itself():
 def test_a_byte_order_mark_in_judgments_is_no_part_of_an_id(tmp_path):
     (tmp_path / "qrels.txt").write_bytes(b"\xef\xbb\xbfq1 0 d1 2\nq2 0 d4 1\n")
     options = replace(BEIR, qrels=str(tmp_path / "qrels.txt"))
-    assert [marks(query) for query in load_input(options, Needs(answers=False)).queries] == [[2], [1]]
+    assert [marks(query) for query in load_input(options, Needs([])).queries] == [[2], [1]]
 
 
 def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(tmp_path, capsys):
     (tmp_path / "file.run").write_text("q1 Q0 d1 1 3 x\nq1 Q0 blank 2 2 x\nq1 Q0 d3 3 1 x\nq2 Q0 gone 1 1 x\n")
     options = replace(BEIR, run=str(tmp_path / "file.run"))
-    (query,) = load_input(options, Needs(answers=False)).queries
+    (query,) = load_input(options, Needs([])).queries
     assert ids(query) == ["d1", "d3"]
     said = capsys.readouterr().err
     assert "left out: 2 passages of the run without a text in the corpus, such as 'blank', and 1 question " in said

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from seper_reward.data.inputs import Needs, load_input
+from seper_reward.data.inputs import Needs, Search, load_input
 from seper_reward.data.rows import BadRowError
 from seper_reward.data.splits import split_of
 from seper_reward.options import InputOptions
@@ -48,7 +48,7 @@ def ids(query):
 
 def test_questions_without_passages_get_those_of_the_retriever(source):
     made = []
-    needs = Needs(retriever=lambda corpus: made.append(Fixed(corpus)) or made[-1], top_k=2, passages=True)
+    needs = Needs(["answers", "passages"], Search(lambda corpus: made.append(Fixed(corpus)) or made[-1]), top_k=2)
     found = load_input(source, needs)
     assert [(query.id, ids(query)) for query in found.queries] == [("q1", ["sheep", "ferry"]), ("q2", ["mill"])]
     assert made[0].asked == ["Who runs it?"]
@@ -59,13 +59,16 @@ def test_questions_without_passages_get_those_of_the_retriever(source):
 def test_judged_questions_get_further_passages_with_grades(source, tmp_path, capsys):
     (tmp_path / "qrels.txt").write_text("q1 0 ferry 2\nq1 0 gone 1\nq2 0 sheep 1\n")
     options = InputOptions(input=source.input, corpus=source.corpus, qrels=str(tmp_path / "qrels.txt"))
-    found = load_input(options, Needs(retriever=Fixed, top_k=1))
+    found = load_input(options, Needs(search=Search(Fixed), top_k=1))
     marks = [[(each.id, each.metadata["relevant"]) for each in query.passages] for query in found.queries]
     # q2 has its own passage, which is not judged, and finds the relevant one
     assert marks == [[("ferry", 2), ("sheep", 0)], [("mill", 0), ("sheep", 1)]]
     assert [query.judged for query in found.queries] == [{"ferry": 2, "gone": 1}, {"sheep": 1}]
     assert "qrels.txt: not in the corpus: 1 of 3 relevant documents; nDCG and recall count" in capsys.readouterr().err
-    assert [ids(query) for query in load_input(options, Needs(corpus=True)).queries] == [["ferry"], ["mill", "sheep"]]
+    assert [ids(query) for query in load_input(options, Needs(["answers", "corpus"])).queries] == [
+        ["ferry"],
+        ["mill", "sheep"],
+    ]
 
 
 def test_passages_of_a_search_service_need_no_corpus(source):
@@ -73,25 +76,25 @@ def test_passages_of_a_search_service_need_no_corpus(source):
     with pytest.raises(BadRowError, match=r"line 1: passages must be .* \(2 unusable rows in all\)"):
         load_input(options, Needs(strict=True))
     service = Fixed({"a": Passage("Found.", id="a")})
-    found = load_input(options, Needs(retriever=lambda corpus: service, own_passages=True, top_k=1))
+    found = load_input(options, Needs(search=Search(lambda corpus: service, needs_corpus=False), top_k=1))
     assert [ids(query) for query in found.queries] == [["a"], ["mill"]]
     assert found.corpus is None
 
 
 def test_what_a_job_needs_is_checked(source):
-    found = load_input(source, Needs(passages=True, relevance=True))
+    found = load_input(source, Needs(["answers", "passages", "relevance"]))
     assert [query.id for query in found.queries] == ["q2"]
     assert found.rejected[1].where == f"{source.input}, id q1"
     assert found.rejected[1].reason.startswith("no passage was found for the question")
     assert found.rejected[1].row == {"id": "q1", "question": "Who runs it?"}
-    found = load_input(source, Needs(answers=False, relevance=True))
+    found = load_input(source, Needs(["relevance"]))
     assert [row.reason.partition(" in its")[0] for row in found.rejected] == [
         "expected 'relevant': true, false or a grade"
     ] * 2
     with pytest.raises(BadRowError, match=r"line 3: answers must be .* \(1 unusable rows in all\)"):
         load_input(source, Needs(strict=True))
     with pytest.raises(BadRowError, match=r"id q1: no passage was found .* \(2 unusable rows in all\)"):
-        load_input(source, Needs(answers=False, passages=True, strict=True))
+        load_input(source, Needs(["passages"], strict=True))
 
 
 def test_the_questions_of_a_split_or_an_even_sample(source, tmp_path):

@@ -2,15 +2,14 @@
 
 import gzip
 import json
-from collections import Counter
 
 import pytest
 from datasets import Dataset
 
 from seper_reward import Query
 from seper_reward.data.inputs import add_passages, in_corpus
-from seper_reward.data.queries import as_query, pool_passages, read_corpus, read_queries
-from seper_reward.data.rows import BadRowError
+from seper_reward.data.queries import as_query, parse_query, pool_passages, read_corpus, read_queries
+from seper_reward.data.rows import BadRowError, clean
 from seper_reward.labels.provenance import query_key
 from seper_reward.types import Passage
 
@@ -112,10 +111,9 @@ def test_one_text_stands_for_a_list_of_one():
 
 def test_a_list_in_a_list_of_one_is_the_aliases():
     """Columns of lists of lists have it."""
-    answers = [["Ann Lee", "ann lee!", None, " Lee "]]
-    left_out = Counter()
-    assert as_query({**GOOD, "answers": answers}, left_out=left_out).answers == ("Ann Lee", "Lee")
-    assert left_out == {"aliases": 1}
+    parsed = parse_query({**GOOD, "answers": [["Ann Lee", "ann lee!", None, " Lee "]]})
+    assert parsed.query.answers == ("Ann Lee", "Lee")
+    assert (parsed.empty_aliases, parsed.empty_passages) == (1, [])
     assert as_query({**GOOD, "answers": [["Ann"]]}) == as_query(GOOD)
 
 
@@ -380,11 +378,10 @@ def test_pooling_passages_of_files_without_a_corpus():
 
 def test_empty_aliases_and_passages_are_left_out_and_counted():
     row = {"question": 7, "answers": ["Ann", "", None, 1912.0, float("nan")], "passages": ["", "x", {"text": None}, 3]}
-    left_out = Counter()
-    query = as_query({**row, "score": float("nan")}, left_out=left_out)
+    parsed = parse_query(clean({**row, "score": float("nan")}))
+    query = parsed.query
     assert (query.question, query.answers, query.metadata) == ("7", ("Ann", "1912"), {"score": None})
     assert [(each.id, each.text) for each in query.passages] == [("1", "x"), ("3", "3")]  # ids are places in the row
-    assert left_out == {"aliases": 3, "passages": 2}
-    left_out.clear()
-    as_query({**GOOD, "answers": ["Ann", "ann"]}, left_out=left_out)
-    assert not left_out  # an equal alias is not empty
+    assert (parsed.empty_aliases, parsed.empty_passages) == (3, [0, 2])
+    parsed = parse_query({**GOOD, "answers": ["Ann", "ann"]})
+    assert (parsed.empty_aliases, parsed.empty_passages) == (0, [])  # an equal alias is not empty

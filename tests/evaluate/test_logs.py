@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from seper_reward.evaluate.logs import passages_of, read_rollout_log
+from seper_reward.data.rows import BadRowError
+from seper_reward.evaluate.logs import passages_of, read_gold_answers, read_rollout_log
 from seper_reward.types import Passage
 
 MILL, INN = Passage("Ida Voss runs it.", "Mill"), Passage("It burnt down.", "Inn")
@@ -108,6 +109,15 @@ def test_tables_of_trl_have_no_answers_of_their_own(tmp_path):
     )
     assert known.answers == ("Ida Voss",)
     assert unknown.problem == "no gold answer"
+
+
+def test_gold_answers_are_read_by_question(tmp_path):
+    rows = [{"question": "Who? ", "answers": ["Ann", "Anna"]}, {"anchor": "Who?", "answers": "Bob"}]
+    assert read_gold_answers(write(tmp_path / "gold.jsonl", *rows)) == {"Who?": ["Ann", "Anna"]}
+    with pytest.raises(BadRowError, match=r"line 1: expected 'answers', got fields question; name the"):
+        read_gold_answers(write(tmp_path / "gold.jsonl", {"question": "Who?"}))
+    with pytest.raises(BadRowError, match=r"line 1: expected a text in one of question, query, anchor, got fields id"):
+        read_gold_answers(write(tmp_path / "gold.jsonl", {"id": "q1", "answers": ["x"]}))
 
 
 def test_failed_calls_and_rollouts_without_a_search(tmp_path):

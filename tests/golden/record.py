@@ -22,7 +22,6 @@ from seper_reward.cli import main as command
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus
 from seper_reward.labels.export import LAYOUTS
-from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.types import UnscorableError
 from tests.helpers import on_two_ranks
@@ -160,9 +159,7 @@ def _turn_rewards(reward: SePerReward, rollouts: list[Rollout]) -> list[list[flo
 
 def _rewards(folder: Path) -> Artifacts:
     """Rewards of scripted rollouts by one and by two ranks, and a server's answers."""
-    scorer = SePerScorer.from_pretrained(
-        max_new_tokens=12, reader_options=ReaderOptions(**EXACT), judge_options=LoadOptions(**EXACT)
-    )
+    scorer = SePerScorer.from_pretrained(max_new_tokens=12, **EXACT)
     columns, found = _rollouts(), {}
     rollouts = read_rollouts(columns["question"], columns["answers"], columns["completions"])
     for name, weights in REWARDS.items():
@@ -213,9 +210,8 @@ def _training(folder: Path) -> Artifacts:
     reader, entailment = make_reader(folder / "reader", whole=True), make_entailment(folder / "entailment", whole=True)
     scorer = SePerScorer.from_pretrained(
         str(reader),
-        str(entailment),
-        reader_options=ReaderOptions(**EXACT),
-        judge_options=LoadOptions(**EXACT),
+        judge=str(entailment),
+        **EXACT,
         num_samples=4,
         max_new_tokens=8,
         prompt="brief",

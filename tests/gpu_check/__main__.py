@@ -18,7 +18,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
 
-from tests.gpu_check import numbers, speed, training
+from tests.gpu_check import engines, numbers, speed, training
 from tests.gpu_check.models import Plan
 
 Check = Callable[[Plan], dict[str, Any] | None]
@@ -36,7 +36,9 @@ CHECKS: tuple[Check, ...] = (
     training.two_processes,
     speed.halves,
     numbers.architectures,
-    training.grpo_vllm,
+    engines.grpo_vllm,
+    engines.async_grpo,
+    engines.grpo_vllm_server,
 )
 
 
@@ -88,7 +90,10 @@ def _write(path: Path, device: torch.device, rows: Sequence[dict[str, Any]], sec
         "machine": {
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
             "python": platform.python_version(),
-            **{name: _version(name) for name in ("torch", "transformers", "trl", "peft", "sentence-transformers")},
+            **{
+                name: _version(name)
+                for name in ("torch", "transformers", "trl", "peft", "sentence-transformers", "vllm")
+            },
         },
         "checks": rows,
     }

@@ -48,7 +48,7 @@ class Plan:
         """Return the plan of a device: on a CPU the small one."""
         if device.type != "cpu":
             return cls(device, folder)
-        return cls(device, folder, 64, 2, 4, 4, 6, (1, 4, 64))
+        return cls(device, folder, 128, 2, 4, 4, 6, (1, 4, 64))
 
 
 def new_tokenizer(pairs: bool = False) -> Any:
@@ -136,18 +136,19 @@ def _bert(**more: Any) -> Any:
 
 
 def load_sampler(plan: Plan, device: torch.device | None = None, dtype: str = "float32", **more: Any) -> Any:
-    """Return the sampler of the small reader; ``layout`` and ``max_batch_tokens`` are the reader's options."""
-    own = {name: more.pop(name) for name in ("layout", "max_batch_tokens") if name in more}
-    options = ReaderOptions(dtype=dtype, device=str(device or plan.device), **own)
-    sampling = {"num_samples": plan.samples, "max_new_tokens": plan.new_tokens, **more}
-    return ResponseSampler.from_pretrained(str(write_reader(plan)), options, **sampling)
+    """Return the sampler of the small reader; ``more`` are its layout and options."""
+    layout = more.pop("layout", None)
+    drawn = {"num_samples": plan.samples, "max_new_tokens": plan.new_tokens, **more}
+    place = {"dtype": dtype, "device": str(device or plan.device)}
+    options = ReaderOptions(reader=str(write_reader(plan)), **place, **drawn)
+    return ResponseSampler.from_pretrained(options, layout=layout)
 
 
 def load_scorer(plan: Plan, device: torch.device | None = None, dtype: str = "float32", **more: Any) -> SePerScorer:
     """Return a scorer of the small reader and the random judge."""
-    from seper_reward.options import LoadOptions
+    from seper_reward.options import ModelOptions
 
-    options = LoadOptions(dtype=dtype, device=str(device or plan.device))
+    options = ModelOptions(dtype=dtype, device=str(device or plan.device))
     judge = EntailmentScorer.from_pretrained(str(write_judge(plan)), options)
     return SePerScorer(load_sampler(plan, device, dtype, **more), judge, prompt="brief")
 

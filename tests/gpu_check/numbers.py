@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance
 from seper_reward.reader.sampler import Request
@@ -32,7 +33,8 @@ def architectures(plan: Plan) -> dict[str, Any]:
         if each.slow:
             continue
         try:
-            ResponseSampler(each.model().to(plan.device), tokenizer(), num_samples=3, max_new_tokens=4).check()
+            options = ReaderOptions(num_samples=3, max_new_tokens=4)
+            ResponseSampler(each.model().to(plan.device), tokenizer(), options).check()
             checked += 1
         except Exception as error:  # the next architecture is checked all the same
             problems[each.family] = f"{type(error).__name__}: {error}"

@@ -1,6 +1,5 @@
 """Checks of training: steps of GRPO with each reader, a retriever, and two processes on one device."""
 
-import importlib.util
 import json
 import math
 import subprocess
@@ -8,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,62 +22,78 @@ from tests.gpu_check.models import (
     write_reader,
 )
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 _STEPS = 3  # of GRPO; the first has no share, because it has no step before it
 
 
 def grpo_separate(plan: Plan) -> dict[str, Any]:
     """GRPO with a reader of its own in the trainer's process."""
-    return _grpo(plan, "separate")
+    return grpo(plan, "separate")
 
 
 def grpo_policy_base(plan: Plan) -> dict[str, Any]:
     """GRPO with the policy's base as the reader."""
-    return _grpo(plan, "policy-base")
+    return grpo(plan, "policy-base")
 
 
-def grpo_vllm(plan: Plan) -> dict[str, Any] | None:
-    """GRPO with TRL's vLLM in the trainer's process, by each reader; left out on a CPU and without vLLM."""
-    if plan.device.type == "cpu" or importlib.util.find_spec("vllm") is None:
-        return None
-    engine = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.1}
-    return {reader: _grpo(plan, reader, **engine) for reader in ("separate", "policy-base", "policy")}
-
-
-def _grpo(plan: Plan, reader: str, **engine: Any) -> dict[str, Any]:
+def grpo(plan: Plan, reader: str, **engine: Any) -> dict[str, Any]:
+    """Train a LoRA policy for a few steps; return rewards and times, which are checked."""
     import trl
-    from datasets import Dataset
     from peft import LoraConfig
     from transformers import AutoModelForCausalLM
 
-    rows = [
-        {
-            "prompt": f"Question: {each.question}\nAnswer:",
-            "question": each.question,
-            "answers": list(each.answers),
-            "passages": [passage.text for passage in each.passages],
-        }
-        for each in demo_questions(4)
-    ]
     dtype = torch.float32 if plan.device.type == "cpu" else torch.bfloat16
-    arguments = trl.GRPOConfig(
-        output_dir=str(plan.folder / reader), max_steps=_STEPS, per_device_train_batch_size=8, num_generations=8,
-        report_to="none", max_completion_length=2 * plan.new_tokens, learning_rate=1e-3, seed=3, save_strategy="no",
-        use_cpu=plan.device.type == "cpu", bf16=dtype == torch.bfloat16, disable_tqdm=True, logging_steps=1,
-        gradient_checkpointing=True, scale_rewards="none", **engine,
-    )  # fmt: skip
     reward = SePerReward(load_scorer(plan, dtype=str(dtype).removeprefix("torch.")), price=0.1, reader=reader)
     trainer = trl.GRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(write_reader(plan), dtype=dtype),
         # equal answers have equal rewards, so that only the second reward is sure to move the weights
-        reward_funcs=[reward, _distinct],
-        args=arguments,
-        train_dataset=Dataset.from_list(rows),
+        reward_funcs=[reward, distinct],
+        args=trl.GRPOConfig(
+            gradient_checkpointing=True, scale_rewards="none", **arguments(plan, reader, dtype), **engine
+        ),
+        train_dataset=dataset(),
         processing_class=new_tokenizer(),
         peft_config=LoraConfig(r=4, target_modules=["q_proj", "v_proj"]),
     )
     if reader != "separate":
         reward.attach(trainer)
     trainer.train()
+    assert not reward.failures, reward.failures
+    return checked(plan, trainer)
+
+
+def arguments(plan: Plan, name: str, dtype: torch.dtype) -> dict[str, Any]:
+    """Return the training arguments that trainers of TRL share."""
+    return {
+        "output_dir": str(plan.folder / name), "max_steps": _STEPS, "per_device_train_batch_size": 8,
+        "num_generations": 8, "report_to": "none", "max_completion_length": 2 * plan.new_tokens,
+        "learning_rate": 1e-3, "seed": 3, "save_strategy": "no", "use_cpu": plan.device.type == "cpu",
+        "bf16": dtype == torch.bfloat16, "disable_tqdm": True, "logging_steps": 1,
+    }  # fmt: skip
+
+
+def dataset(conversational: bool = False) -> "Dataset":
+    """Return four questions of the demo with their passages, as trainers of TRL read them."""
+    from datasets import Dataset
+
+    rows = []
+    for each in demo_questions(4):
+        text = f"Question: {each.question}\nAnswer:"
+        rows.append(
+            {
+                "prompt": [{"role": "user", "content": text}] if conversational else text,
+                "question": each.question,
+                "answers": list(each.answers),
+                "passages": [passage.text for passage in each.passages],
+            }
+        )
+    return Dataset.from_list(rows)
+
+
+def checked(plan: Plan, trainer: Any) -> dict[str, Any]:
+    """Return rewards and times of a trainer; every step must have a reward, and the adapter must have moved."""
     log = [row for row in trainer.state.log_history if "rewards/seper/mean" in row]
     moved = max(float(each.abs().max()) for name, each in trainer.model.named_parameters() if "lora_B" in name)
     found = {
@@ -87,17 +102,16 @@ def _grpo(plan: Plan, reader: str, **engine: Any) -> dict[str, Any]:
         "share_of_step": [row["seper/share_of_step"] for row in log if "seper/share_of_step" in row],
         "seconds_step": [row["step_time"] for row in log if "step_time" in row],
         "greatest_lora_b": moved,
-        "failures": dict(reward.failures),
     }
     assert trainer.model.device.type == plan.device.type, found
     assert len(log) == _STEPS, found
     assert all(map(math.isfinite, found["rewards"])), found
     assert 0 < moved < math.inf, found
-    assert not reward.failures, found
     return found
 
 
-def _distinct(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
+def distinct(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
+    """Return rewards that differ between most completions."""
     return [float(sum(ids) % 7) for ids in completion_ids]
 
 

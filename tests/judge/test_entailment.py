@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seper_reward.judge.entailment import EntailmentScorer, asking_sentence, in_windows
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.types import Pair
 
@@ -201,10 +201,10 @@ def test_a_judge_that_fails_in_bfloat16_is_read_in_float32(tmp_path, tiny_judge)
     config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
     DebertaForSequenceClassification(config).save_pretrained(tmp_path)
     tiny_judge._tokenizer.save_pretrained(tmp_path)
-    options = LoadOptions(device="cpu", dtype="bfloat16")
+    options = ModelOptions(device="cpu", dtype="bfloat16")
     with pytest.warns(UserWarning, match="loaded in float32: torch.bfloat16 fails"):
         judge = EntailmentScorer.from_pretrained(str(tmp_path), options)
-    expected = EntailmentScorer.from_pretrained(str(tmp_path), LoadOptions(device="cpu", dtype="float32"))
+    expected = EntailmentScorer.from_pretrained(str(tmp_path), ModelOptions(device="cpu", dtype="float32"))
     assert torch.equal(judge.probs(asked(TEXTS)), expected.probs(asked(TEXTS)))
 
 
@@ -221,7 +221,7 @@ def test_labels_without_entailment_are_refused(tiny_judge, monkeypatch):
 
 
 def test_the_embedded_judge_knows_the_easy_cases():
-    scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
+    scorer = EntailmentScorer.from_pretrained(options=ModelOptions(device="cpu"))
     question = "What is the capital of France?"
     right = [("The capital of France is Paris", "Paris"), ("It is Paris, on the Seine", "Paris")]
     wrong = [("London", "Paris"), ("The capital of France is Lyon", "Paris"), ("I do not know", "Paris")]
@@ -231,7 +231,7 @@ def test_the_embedded_judge_knows_the_easy_cases():
 
 def test_a_script_is_read_if_the_vocabulary_has_its_words(tiny_judge):
     """The tiny model's vocabulary is English, with single letters of other scripts; the embedded one has words."""
-    multilingual = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
+    multilingual = EntailmentScorer.from_pretrained(options=ModelOptions(device="cpu"))
     for text in ("Zürich", "naïve café", "1840 €"):
         assert not tiny_judge.unread(text), text
     for text in ("서울", "กรุงเทพ", "東京", "Псков", "दिल्ली", "TNF-α"):
@@ -242,7 +242,7 @@ def test_a_script_is_read_if_the_vocabulary_has_its_words(tiny_judge):
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_columns_are_padded_as_by_the_tokenizer(side):
-    scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
+    scorer = EntailmentScorer.from_pretrained(options=ModelOptions(device="cpu"))
     scorer._tokenizer.padding_side = side
     columns = scorer.encode([Pair("Who?", "Ida Voss", "Ida"), Pair("Where was the old mill?", "in Hallow", "Osk")])
     wanted = scorer._tokenizer.pad({name: list(rows) for name, rows in columns.items()}, return_tensors="np")

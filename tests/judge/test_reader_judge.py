@@ -7,6 +7,7 @@ import torch
 
 from seper_reward.judge.judge import Judge
 from seper_reward.judge.reader_judge import ReaderJudge
+from seper_reward.options import JudgeOptions
 from seper_reward.scorer import load_judge
 from seper_reward.types import Pair, UnscorableError
 
@@ -60,8 +61,8 @@ def test_a_pair_beyond_the_window_is_an_error(tiny_sampler):
 
 def test_its_name_tells_models_apart(tiny_sampler, tiny_reader, tiny_entailment):
     assert ReaderJudge(tiny_sampler).weights_hash != tiny_sampler.weights_hash
-    assert isinstance(load_judge("reader", reader=tiny_sampler), ReaderJudge)
-    assert isinstance(load_judge(str(tiny_reader)), ReaderJudge)
-    assert not isinstance(load_judge(str(tiny_entailment)), ReaderJudge)
+    assert isinstance(load_judge(JudgeOptions(judge="reader"), tiny_sampler), ReaderJudge)
+    assert isinstance(load_judge(JudgeOptions(judge=str(tiny_reader))), ReaderJudge)
+    assert not isinstance(load_judge(JudgeOptions(judge=str(tiny_entailment))), ReaderJudge)
     with pytest.raises(ValueError, match="judge must not be 'reader' in a command without a reader"):
-        load_judge("reader")
+        load_judge(JudgeOptions(judge="reader"))

@@ -111,9 +111,8 @@ def test_a_finished_folder_is_left_alone(folder):
 
 
 def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, capsys):
-    names = LabelRun(unfinished, Counting(0), QUERIES, dry_run=True)._labelling.names
-    for at, name in enumerate(names[:3]):
-        file = unfinished / "progress" / f"{name}.jsonl"
+    blocks = LabelRun(unfinished, Counting(0), QUERIES, dry_run=True)._labelling.blocks
+    for at, file in enumerate(block.file for block in blocks[:3]):
         whole = file.read_bytes()
         for place in range(at, len(whole), 53):
             shutil.rmtree(tmp_path / "copy", ignore_errors=True)
@@ -130,17 +129,17 @@ def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, 
 
 def test_a_network_disk_may_show_a_block_late(unfinished, monkeypatch):
     run = LabelRun(unfinished, Counting(), QUERIES)
-    (late,) = run._files.missing(0)
-    assert late == run._labelling.names[3]
+    ((_, late),) = run._missing(0)
+    assert late == run._labelling.blocks[3]
     slept = []
 
     def shows(seconds):
         slept.append(seconds)
         if len(slept) == 2:
-            run._files.write(late, [], [])
+            run._write(late, [], [])
 
     monkeypatch.setattr(time, "sleep", shows)
-    assert not run._files.missing(60)
+    assert not run._missing(60)
     assert len(slept) == 2
 
 

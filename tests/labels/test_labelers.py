@@ -10,6 +10,7 @@ from seper_reward import SePerScorer
 from seper_reward.data.rows import BadRowError
 from seper_reward.estimators.draws import drawn_by_mass
 from seper_reward.estimators.seper import Estimator
+from seper_reward.estimators.utility import stated_log_prob
 from seper_reward.labels.labelers import (
     LABELERS,
     ContainsLabeler,
@@ -77,7 +78,9 @@ def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_s
     for judged, row, label, error in zip(
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
     ):
-        p, q = math.exp(max(row)), math.exp(max(baseline))
+        p, q = (math.exp(stated_log_prob(belief)) for belief in (judged.belief, judged.baseline))
+        assert p >= math.exp(max(row)) - 1e-6
+        assert q >= math.exp(max(baseline)) - 1e-6
         assert label == pytest.approx((judged.delta_seper + (p - q) / (p + q)) / 2, abs=1e-4)
         assert error == judged.std_error / 2
     assert found.baseline_error == pytest.approx(found.baseline["std_error"] / 2)

@@ -6,7 +6,7 @@ import pytest
 
 from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import GoldLabeler, load_labeler
-from seper_reward.labels.run import closed_book, placebo_queries
+from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.summary import placebo_effect
 from seper_reward.reports.tables import placebo_line
 

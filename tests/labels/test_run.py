@@ -1,6 +1,5 @@
 """`seper-reward label` as users run it: whole commands, killed, repeated, shuffled, shared among processes."""
 
-import copy
 import json
 import multiprocessing
 import os
@@ -21,12 +20,13 @@ from seper_reward.cli import main
 from seper_reward.data import queries as reading
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import as_query
-from seper_reward.labels import folder
+from seper_reward.labels import blocks as label_blocks
 from seper_reward.labels import run as label_run
+from seper_reward.labels.blocks import Block, divide
 from seper_reward.labels.labelers import ContainsLabeler, DeltaSePerLabeler, load_labeler
 from seper_reward.labels.rows import label_row
-from seper_reward.labels.run import LabelRun, _Work
-from seper_reward.options import InputOptions, LoadOptions, ReaderOptions
+from seper_reward.labels.run import LabelRun
+from seper_reward.options import InputOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.types import UnscorableError
 from tests.helpers import labels_of, launch, until, write_rows
@@ -127,12 +127,12 @@ def test_label_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment
 
     assert main(label(write_rows(tmp_path / "data.jsonl", rows(2)), "out")) == 0
     scorer = SePerScorer.from_pretrained(
-        str(tiny_reader),
-        str(tiny_entailment),
+        reader=str(tiny_reader),
+        judge=str(tiny_entailment),
         num_samples=4,
         max_new_tokens=6,
-        reader_options=ReaderOptions(dtype="float32", device="cpu"),
-        judge_options=LoadOptions(dtype="float32", device="cpu"),
+        dtype="float32",
+        device="cpu",
     )
     labels = seper_reward.label(Dataset.from_list(rows(2)), scorer)
     assert isinstance(labels, Dataset)
@@ -197,7 +197,7 @@ def absent(path):
 def blind(words):
     """Run a command; processes after the first see nothing of what that one writes, as on a slow network disk."""
     if process_state().process_index == 1:
-        folder.read_json = folder.LabelFolder._read = folder.LabelFolder._head = absent
+        label_run.read_json = Block.rows = Block.head = absent
     return main(words)
 
 
@@ -296,17 +296,17 @@ def test_a_block_that_another_process_has_is_not_labelled_twice(tmp_path, monkey
     queries = [as_query(row) for row in rows(3)]
     LabelRun(tmp_path / "one", ContainsLabeler(), queries).run()
     run = LabelRun(tmp_path / "out", Asked(), queries)
-    begin = run._files.begin
+    begin = run._begin
 
-    def another_begins(known, strict):
-        done = begin(known, strict=strict)
-        other = copy.copy(run._files)
-        assert other.take(run._labelling.names[1])
+    def another_begins(strict):
+        done = begin(strict)
+        block = run._labelling.blocks[1]
+        assert block.take()
         row = label_row(ContainsLabeler().label(queries[1]), "contains")
-        other.write(run._labelling.names[1], [row], [])
+        run._write(block, [row], [])
         return done
 
-    monkeypatch.setattr(run._files, "begin", another_begins)
+    monkeypatch.setattr(run, "_begin", another_begins)
     run.run()
     assert asked == ["q0", "q2"]
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "one" / "labels.jsonl").read_bytes()
@@ -314,21 +314,25 @@ def test_a_block_that_another_process_has_is_not_labelled_twice(tmp_path, monkey
 
 def test_many_questions_are_few_blocks_of_whole_batches(monkeypatch):
     queries = [as_query(row) for row in rows(50)]
-    assert [len(block) for block in _Work.of("", None, queries, 1).blocks] == [1] * 50
-    monkeypatch.setattr(label_run, "_BLOCKS", 4)
-    assert [len(block) for block in _Work.of("", None, queries, 1).blocks] == [13, 13, 13, 11]
-    work = _Work.of("", None, queries, 5)
-    assert [len(block) for block in work.blocks] == [15, 15, 15, 5]
-    assert [[query.id for query in batch] for batch in work.batches(3)] == [[f"q{at}" for at in range(45, 50)]]
-    monkeypatch.setattr(label_run, "_LARGEST_BLOCK", 8)
-    assert [len(block) for block in _Work.of("", None, queries, 1).blocks] == [8] * 6 + [2]
-    assert [len(block) for block in _Work.of("", None, queries, 20).blocks] == [20, 20, 10]
+
+    def sizes(batch):
+        return [len(block) for block in divide(Path(), "", queries, batch)]
+
+    assert sizes(1) == [1] * 50
+    monkeypatch.setattr(label_blocks, "_MOST_BLOCKS", 4)
+    assert sizes(1) == [13, 13, 13, 11]
+    assert sizes(5) == [15, 15, 15, 5]
+    last = divide(Path(), "", queries, 5)[3]
+    assert [query.id for query in last.of(queries)] == [f"q{at}" for at in range(45, 50)]
+    monkeypatch.setattr(label_blocks, "_LARGEST_BLOCK", 8)
+    assert sizes(1) == [8] * 6 + [2]
+    assert sizes(20) == [20, 20, 10]
 
 
 def test_many_rows_are_shards_that_every_reader_joins(tmp_path, monkeypatch):
     queries = [as_query(row) for row in rows(5)]
     LabelRun(tmp_path / "one", ContainsLabeler(), queries).run()
-    monkeypatch.setattr(folder, "_ROWS_PER_FILE", 2)
+    monkeypatch.setattr(label_run, "_ROWS_PER_FILE", 2)
     out = tmp_path / "out"
     summary = LabelRun(out, ContainsLabeler(), queries).run()
     shards = [f"labels-0000{at}-of-00003.jsonl" for at in range(3)]
@@ -352,7 +356,7 @@ def test_many_rows_are_shards_that_every_reader_joins(tmp_path, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_questions(tmp_path, monkeypatch):
-    monkeypatch.setattr(label_run, "_BLOCKS", 50)
+    monkeypatch.setattr(label_blocks, "_MOST_BLOCKS", 50)
     corn = "A mill grinds corn. " * 25
     peaks = []
     for count in (300, 1500):
@@ -399,11 +403,8 @@ def test_two_questions_of_one_id_are_refused(tmp_path):
 
 def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeypatch):
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [as_query(row) for row in rows(3)])
-    first = run._labelling.names[0]
-    take = run._files.take
-    monkeypatch.setattr(
-        run._files, "take", lambda name: name != first and take(name)
-    )  # another process took the first
+    first, take = run._labelling.blocks[0], Block.take
+    monkeypatch.setattr(Block, "take", lambda block: block is not first and take(block))  # another process took it
     with pytest.raises(ValueError, match=r"not labelled: \d questions?, the first is id='q0'"):
         run.run()
     monkeypatch.undo()

@@ -12,10 +12,9 @@ import trl
 
 from seper_reward import SePerScorer
 from seper_reward.options import ChatOptions, ScorerOptions
-from seper_reward.reader.chat import ChatTemplate, begins_to_think, with_template
+from seper_reward.reader.chat import PROMPT_DATE, ChatTemplate, begins_to_think, with_template
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import Request
-from seper_reward.scorer import load_scorer
 from seper_reward.types import Passage, Responses, UnscorableError, unwrap
 from tests.helpers import rebuilt
 
@@ -104,7 +103,7 @@ def test_the_day_of_the_run_is_not_in_the_prompt(tokenizer, name, line, another_
     assert line in first
     another_day()
     assert PromptBuilder(tokenizer, "brief", max_prompt_tokens=500).build("Who?") == first
-    later = ChatTemplate(tokenizer, ChatOptions(prompt_date="2025-12-01")).render(TURNS)
+    later = ChatTemplate(tokenizer, date="2025-12-01").render(TURNS)
     assert "01 Dec 2025" in later or "2025-12-01" in later
 
 
@@ -116,7 +115,7 @@ def test_dates_are_written_as_transformers_writes_them(tokenizer, another_day):
     )
     for form in ("%d %b %Y", "%A, %B %d, %Y", "%Y-%m-%d %H:%M:%S %p %y"):
         named = with_template(tokenizer, source.replace("(f)", f"({form!r})"))
-        template = ChatTemplate(named, ChatOptions(prompt_date=f"{LAST_WEEK:%Y-%m-%d}"))
+        template = ChatTemplate(named, date=f"{LAST_WEEK:%Y-%m-%d}")
         assert template.render(TURNS) == named.apply_chat_template(TURNS, tokenize=False)
 
 
@@ -124,12 +123,12 @@ def test_the_date_is_in_the_fingerprint_and_the_day_is_not(tiny_sampler, tiny_ju
     def fingerprint(**chat):
         sampler = copy.copy(tiny_sampler)
         sampler.tokenizer = with_shipped(tiny_sampler.tokenizer, "llama3_2")
-        return SePerScorer(sampler, tiny_judge, chat=ChatOptions(**chat)).fingerprint
+        return SePerScorer(sampler, tiny_judge, chat=ChatTemplate(sampler.tokenizer, ChatOptions(**chat))).fingerprint
 
     first = fingerprint()
     another_day()
     assert fingerprint() == first
-    assert fingerprint(prompt_date="2025-12-01") != first
+    assert first["chat"]["prompt_date"] == PROMPT_DATE
     assert fingerprint(system_prompt="Be brief.") != first
 
 
@@ -162,17 +161,6 @@ def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monke
         unwrap(scorer.reader.sample([Request("Passage: ... Say <think>!")])[0])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"prompt_date": "26 Jul 2024"}, "prompt_date must be a date such as 2024-07-26"),
-    ],
-)
-def test_options_are_checked(options, message):
-    with pytest.raises(ValueError, match=message):
-        ChatOptions(**options)
-
-
 def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailment, tmp_path):
     path = tmp_path / "mine.jinja"
     turns = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
@@ -183,13 +171,13 @@ def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailmen
         **models, chat_template=str(path), system_prompt="Be brief.", chat_template_kwargs='{"tone": "calm"}',
         prompt=words,
     )  # fmt: skip
-    scorer = load_scorer(config, seed=0)
+    scorer = SePerScorer.from_pretrained(config)
     prompt = scorer.reader.prompts.build("Who?")
     start, end = "2024<system>Be brief.<user>", "<calm bot>"
     assert prompt == f"{start}Answer the question in a few words.\nQuestion: Who?{end}"
     shown = scorer.reader.prompts.build("Who?", [Passage("Ann did.")])
     assert shown == f"{start}Read it. Ann did. Say it. Who?{end}"
-    own = load_scorer(ScorerOptions(**models, prompt="brief"), seed=0)
+    own = SePerScorer.from_pretrained(**models, prompt="brief")
     assert own.sampler.weights_hash != scorer.sampler.weights_hash  # which covers the template
     with pytest.raises(ValueError, match=r"chat_template must be a file with a chat template, got '.*gone.jinja'"):
         replace(config, chat_template=str(tmp_path / "gone.jinja"))

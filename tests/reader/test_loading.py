@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER, READER_ADAPTER
 from seper_reward.judge.entailment import load_entailment
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.reader import loading
 from seper_reward.reader.loading import (
     DEFAULTS_FILE,
@@ -35,7 +35,7 @@ from trainers.models import name_base
 def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch):
     folder = embedded_reader_folder()
     stamp = (folder / "model.safetensors").stat().st_mtime_ns
-    loaded = load_reader(options=LoadOptions(device="cpu"))
+    loaded = load_reader(options=ModelOptions(device="cpu"))
     assert (folder / "model.safetensors").stat().st_mtime_ns == stamp
     assert loaded.name == "embedded"
     assert not loaded.model.training
@@ -85,7 +85,7 @@ def test_conversion_from_the_wheel_by_two_processes_at_once(tmp_path, monkeypatc
     monkeypatch.setenv("SEPER_REWARD_HOME", str(home))
     assert embedded_reader_folder() == home / "smollm2-135m-instruct"
     assert sorted(path.name for path in home.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
-    assert weights_hash(load_reader("plain", LoadOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
+    assert weights_hash(load_reader("plain", ModelOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
 
 
 @pytest.mark.parametrize("damaged", ["model.safetensors", "tokenizer.json"])
@@ -97,14 +97,14 @@ def test_a_damaged_copy_of_the_embedded_weights_is_named(tmp_path, monkeypatch, 
         (copy / path.name).write_bytes(b"{" if path.name == damaged else path.read_bytes()[:9_000_000])
     monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
     with pytest.raises(OSError, match=f"reader='plain' could not be loaded from {copy}; delete this folder"):
-        load_reader("plain", LoadOptions(device="cpu"))
+        load_reader("plain", ModelOptions(device="cpu"))
 
 
 def test_a_damaged_model_folder_is_named(tiny_reader, tmp_path):
     for path in tiny_reader.iterdir():
         (tmp_path / path.name).write_bytes(b"{" if path.suffix == ".safetensors" else path.read_bytes())
     with pytest.raises(OSError, match=f"reader='{tmp_path}' could not be loaded"):
-        load_reader(str(tmp_path), LoadOptions(device="cpu"))
+        load_reader(str(tmp_path), ModelOptions(device="cpu"))
 
 
 def test_a_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
@@ -126,11 +126,11 @@ def test_an_unknown_model_names_the_setting_and_offline_mode(load, setting, tmp_
 
 
 def test_a_local_folder_in_a_chosen_dtype(tiny_reader, tiny_entailment):
-    assert load_reader(str(tiny_reader), LoadOptions(dtype="bfloat16", device="cpu")).model.dtype == torch.bfloat16
+    assert load_reader(str(tiny_reader), ModelOptions(dtype="bfloat16", device="cpu")).model.dtype == torch.bfloat16
     assert (
-        load_entailment(str(tiny_entailment), LoadOptions(dtype="float32", device="cpu")).model.dtype == torch.float32
+        load_entailment(str(tiny_entailment), ModelOptions(dtype="float32", device="cpu")).model.dtype == torch.float32
     )
-    assert load_reader(str(tiny_reader), LoadOptions(revision="main", device="cpu")).name == f"{tiny_reader}@main"
+    assert load_reader(f"{tiny_reader}@main", ModelOptions(device="cpu")).name == f"{tiny_reader}@main"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_remote_code_stays_off(tiny_reader, monkeypatch):
         "from_pretrained",
         lambda *args, **options: asked.update(options) or original(*args, **options),
     )
-    load_reader(str(tiny_reader), LoadOptions(device="cpu"))
+    load_reader(str(tiny_reader), ModelOptions(device="cpu"))
     assert asked["trust_remote_code"] is False
     assert asked["use_safetensors"] is True
 
@@ -192,7 +192,7 @@ def test_remote_code_stays_off(tiny_reader, monkeypatch):
 def new_adapter(base, folder, config=None):
     """Save an adapter with random weights for a reader; return what the reader then computes of ten tokens."""
     torch.manual_seed(0)
-    model = load_reader(str(base), LoadOptions(dtype="float32", device="cpu")).model
+    model = load_reader(str(base), ModelOptions(dtype="float32", device="cpu")).model
     adapted = get_peft_model(model, config or LoraConfig(init_lora_weights=False, r=4, target_modules="all-linear"))
     adapted.peft_config["default"].base_model_name_or_path = str(base)
     adapted.save_pretrained(folder)
@@ -205,7 +205,7 @@ def logits(model):
 
 
 def test_an_adapter_is_merged_into_its_model_and_another_into_that(tiny_reader, tmp_path):
-    options = LoadOptions(dtype="float32", device="cpu")
+    options = ModelOptions(dtype="float32", device="cpu")
     expected = [new_adapter(tiny_reader, tmp_path / "first"), new_adapter(tmp_path / "first", tmp_path / "second")]
     assert not torch.allclose(*expected, atol=1e-2)
     for folder, wanted in zip(("first", "second"), expected, strict=True):
@@ -223,7 +223,7 @@ def test_an_adapter_is_merged_into_its_model_and_another_into_that(tiny_reader, 
 
 def test_each_process_merges_an_adapter_into_its_own_folder(tiny_reader, tmp_path):
     """Transformers itself saves on the first of several processes only; each vLLM reads its process's folder."""
-    options = LoadOptions(dtype="float32", device="cpu")
+    options = ModelOptions(dtype="float32", device="cpu")
     expected = new_adapter(tiny_reader, tmp_path / "adapter")
     (tmp_path / "store").mkdir()
 
@@ -249,12 +249,12 @@ def test_a_template_of_tools_beside_an_adapter_is_not_the_readers(tiny_reader, t
 @pytest.mark.slow
 def test_an_adapter_on_either_embedded_reader_says_which(tmp_path):
     """Both are made of one folder, the path that PEFT notes."""
-    adapted = get_peft_model(load_reader("embedded", LoadOptions(device="cpu")).model, LoraConfig(r=1))
+    adapted = get_peft_model(load_reader("embedded", ModelOptions(device="cpu")).model, LoraConfig(r=1))
     adapted.save_pretrained(tmp_path)  # it changes nothing yet
     with pytest.raises(ValueError, match="the base of both 'embedded' and 'plain'; replace it"):
         load_reader(str(tmp_path))
     name_base(tmp_path, "embedded")
-    ours, theirs = (load_reader(name, LoadOptions(device="cpu")).model for name in ("embedded", str(tmp_path)))
+    ours, theirs = (load_reader(name, ModelOptions(device="cpu")).model for name in ("embedded", str(tmp_path)))
     assert weights_hash(ours) == weights_hash(theirs)
     assert reader_defaults(str(tmp_path)) == READER_DEFAULTS["embedded"]
 
@@ -271,7 +271,7 @@ def test_the_revision_that_an_adapter_names_is_its_models(tmp_path, monkeypatch)
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", from_pretrained)
     for revision in (None, "v2"):
         with pytest.raises(OSError, match="no hub"):
-            load_tokenizer(str(tmp_path), LoadOptions(revision=revision))
+            load_tokenizer(f"{tmp_path}@{revision}" if revision else str(tmp_path))
     assert asked == [("no/such", "v1"), ("no/such", "v2")]
 
 
@@ -282,14 +282,14 @@ def test_an_adapter_on_the_hub_is_to_be_downloaded(tiny_reader, tmp_path, monkey
     for name in ("base_of_adapter", "_config"):
         monkeypatch.setattr(loading, name, lambda *_: None)  # as for a hub id
     with pytest.raises(OSError, match=f"is an adapter on the hub, .*`hf download {tmp_path} --local-dir"):
-        load_reader(str(tmp_path), LoadOptions(device="cpu"))
+        load_reader(str(tmp_path), ModelOptions(device="cpu"))
 
 
 @pytest.mark.slow
 def test_an_adapter_for_the_hubs_id_of_the_embedded_weights_is_merged_into_these(tmp_path):
     (tmp_path / "adapter_config.json").write_bytes((READER_ADAPTER / "adapter_config.json").read_bytes())
     (tmp_path / "adapter_model.safetensors").write_bytes((READER_ADAPTER / "adapter_model.safetensors").read_bytes())
-    ours, theirs = (load_reader(name, LoadOptions(device="cpu")).model for name in ("embedded", str(tmp_path)))
+    ours, theirs = (load_reader(name, ModelOptions(device="cpu")).model for name in ("embedded", str(tmp_path)))
     assert weights_hash(ours) == weights_hash(theirs)
     assert reader_defaults(str(tmp_path)) == READER_DEFAULTS["plain"]
 

@@ -1,11 +1,14 @@
 """Prompts: the paper's words, cut passages, whole questions."""
 
+from dataclasses import replace
+
 import pytest
 from transformers import AutoTokenizer
 
 from seper_reward import Passage
 from seper_reward.data.answers import contains_answer
 from seper_reward.data.inputs import load_input
+from seper_reward.options import ScorerOptions
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import PLACEBO, STYLES, PromptBuilder, prompt_style
 from seper_reward.types import UnscorableError
@@ -75,7 +78,8 @@ def test_the_same_examples_stand_on_both_sides(tokenizer, chat, monkeypatch):
 
 
 def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
-    style = prompt_style("few_shot", closed_book_prompt="Say: {question}", passages_prompt="{question} <{reference}>")
+    texts = {"style": "few_shot", "closed_book": "Say: {question}", "passages": "{question} <{reference}>"}
+    style = prompt_style(ScorerOptions(prompt=texts))
     builder = PromptBuilder(plain_tokenizer, style, max_prompt_tokens=500)
     assert builder.build("Who?").endswith("\n\nSay: Who?\nAnswer:")
     built = builder.build(QUESTION, (Passage("Voss {question} did."),))
@@ -95,18 +99,20 @@ def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
 )
 def test_a_wording_without_its_fields_is_refused(field, text, got):
     with pytest.raises(ValueError, match=f"{field} must be a text with .*{got}"):
-        prompt_style("paper", **{field: text})
+        replace(STYLES["paper"], **{field: text})
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_placebo_stands_in_for_no_passage(tokenizer, style):
     plain = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
-    placebo = PromptBuilder(tokenizer, prompt_style(style, baseline="placebo"), max_prompt_tokens=500)
+    options = ScorerOptions(prompt=style, baseline="placebo")
+    placebo = PromptBuilder(tokenizer, prompt_style(options), max_prompt_tokens=500)
     assert placebo.build("Who?") == plain.build("Who?", (Passage(PLACEBO),)) != plain.build("Who?")
     shown = (Passage("Voss did."),)
     assert placebo.build("Who?", shown) == plain.build("Who?", shown)
     assert not placebo.cuts("Who?", ())
-    own = PromptBuilder(tokenizer, prompt_style(style, baseline="placebo", placebo="Soup."), max_prompt_tokens=500)
+    soup = replace(options, prompt={"style": style, "placebo": "Soup."})
+    own = PromptBuilder(tokenizer, prompt_style(soup), max_prompt_tokens=500)
     assert own.build("Who?") == plain.build("Who?", (Passage("Soup."),))
 
 
@@ -123,7 +129,7 @@ def test_the_placebo_answers_no_question_of_the_demo_and_is_as_long_as_its_passa
 )
 def test_a_baseline_that_cannot_be_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        prompt_style("paper", **change)
+        replace(STYLES["paper"], **change)
 
 
 @pytest.mark.parametrize("style", STYLES)

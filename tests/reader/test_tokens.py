@@ -1,6 +1,7 @@
 """Tokens of prompts and stop strings, by kinds of tokenizer that differ from the embedded one."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from seper_reward.options import ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.loading import load_reader, load_tokenizer
+from seper_reward.reader.loading import load_reader, load_tokenizer, with_reader_defaults
 from seper_reward.reader.tokens import ResponseEnds, encode_prompt, may_end_stop
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from tests.helpers import PROMPTS, asking, engine, prompt_ids
@@ -56,7 +57,7 @@ def test_a_template_writes_its_special_tokens_itself(framing, source, starts):
 
 
 def test_a_server_that_adds_special_tokens_has_the_same_tokenizer(tiny_sampler, framing, serve):
-    sampler = ResponseSampler(tiny_sampler._model, framing, num_samples=2, max_new_tokens=4)
+    sampler = ResponseSampler(tiny_sampler._model, framing, ReaderOptions(num_samples=2, max_new_tokens=4))
     assert engine(sampler, serve(sampler)).encode("Who?") == prompt_ids(sampler, "Who?")
 
 
@@ -73,14 +74,15 @@ def test_stop_strings_that_end_in_a_space():
 
 
 def test_usual_ends_are_those_that_decoding_every_continuation_finds(tiny_sampler):
+    options = with_reader_defaults(SamplingOptions(), "org/reader")
     for tokenizer in (tiny_sampler.tokenizer, load_tokenizer(EMBEDDED)):
-        ends = ResponseEnds(tokenizer, SamplingOptions(), {tokenizer.eos_token_id}, len(tokenizer))
+        ends = ResponseEnds(tokenizer, options, {tokenizer.eos_token_id}, len(tokenizer))
         slow = copy.copy(ends)
         slow._usual_ends = None
         for text in ("Łódź", " The Tern Bridge.", "in 1840 ", "½", "a"):
             assert ends.given(text) == slow.given(text)
             assert len(ends.given(text).ends) > 1
-        assert ends.with_options(SamplingOptions(stop=["\n\n"])).given("a").ends != ends.given("a").ends
+        assert ends.with_options(replace(options, stop=["\n\n"])).given("a").ends != ends.given("a").ends
 
 
 @pytest.mark.parametrize("without", [["pad_token"], ["pad_token", "eos_token"]])
@@ -89,8 +91,8 @@ def test_a_tokenizer_without_padding(tiny_sampler, tiny_reader, tmp_path, withou
     for name in without:
         setattr(tokenizer, name, None)
     expected = tiny_sampler.sample(asking(PROMPTS))
-    sampling = vars(tiny_sampler.options)
-    sampler = ResponseSampler.from_pretrained(LoadedModel(tiny_sampler._model, tokenizer, "x"), **sampling)
+    options = tiny_sampler.options
+    sampler = ResponseSampler.from_pretrained(options, LoadedModel(tiny_sampler._model, tokenizer, "x"))
     assert [row.texts for row in sampler.sample(asking(PROMPTS))] == [row.texts for row in expected]
     found = sampler.log_probs(PROMPTS, [" x y", " z", " a b c"])
     for one, other in zip(found, tiny_sampler.log_probs(PROMPTS, [" x y", " z", " a b c"]), strict=True):
@@ -98,5 +100,5 @@ def test_a_tokenizer_without_padding(tiny_sampler, tiny_reader, tmp_path, withou
     tokenizer.save_pretrained(tmp_path)
     tiny_sampler._model.save_pretrained(tmp_path)
     loaded = load_reader(str(tmp_path), ReaderOptions(dtype="float32", device="cpu"))
-    again = ResponseSampler.from_pretrained(loaded, **sampling)
+    again = ResponseSampler.from_pretrained(options, loaded)
     assert [row.texts for row in again.sample(asking(PROMPTS))] == [row.texts for row in expected]

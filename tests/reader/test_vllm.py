@@ -79,7 +79,7 @@ def make(monkeypatch, tiny_sampler):
     def sampler(window=512, **changes):
         local = rebuilt(tiny_sampler, **{"max_new_tokens": 6, **changes})
         llm = Engine(local, window)
-        return VLLMSampler(llm, local.tokenizer, name="tiny", weights_hash="x", **vars(local.options)), local, llm
+        return VLLMSampler(llm, local.tokenizer, local.options, weights_hash="x"), local, llm
 
     return sampler
 

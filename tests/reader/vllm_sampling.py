@@ -5,8 +5,9 @@ python -m tests.reader.vllm_sampling FOLDER < requests.json > responses.json
 
 import json
 import sys
+from dataclasses import replace
 
-from seper_reward.options import EngineOptions, ReaderOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.sampler import Request
 from seper_reward.reader.vllm import VLLMSampler
 from seper_reward.runtime.codec import to_json
@@ -15,10 +16,10 @@ from seper_reward.types import UnscorableError
 
 def main() -> None:
     asked = json.load(sys.stdin)
-    options = ReaderOptions(dtype="float32", device="cpu")
-    sampler = VLLMSampler.from_pretrained(sys.argv[1], options, EngineOptions(["vllm"]), **asked["sampling"])
+    options = ReaderOptions(reader=sys.argv[1], dtype="float32", device="cpu", engine=["vllm"], **asked["sampling"])
+    sampler = VLLMSampler.from_pretrained(options)
     requests = [Request(row["prompt"], tuple(row["answers"]), row["question"]) for row in asked["requests"]]
-    few = sampler.with_options(type(sampler.options)(**{**vars(sampler.options), "num_samples": 2}))
+    few = sampler.with_options(replace(sampler.options, num_samples=2))
     found = {
         "rows": sampler.sample(requests),
         "again": few.sample(requests[:1]),

@@ -392,7 +392,7 @@ import pytest, torch
 from accelerate.utils import gather_object
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.options import LoadOptions, ReaderOptions
+from seper_reward.options import ModelOptions, ReaderOptions
 from seper_reward.reward import SePerReward
 from seper_reward.reward.credit import credit_of
 from seper_reward.reward.environment import search_environment
@@ -401,9 +401,9 @@ from tests.reward.test_credit import Finds, scripted, slowly, trainer_of
 
 folder, reader, entailment = sys.argv[1:]
 sampler = ResponseSampler.from_pretrained(
-    reader, ReaderOptions(dtype="float32", device="cpu"), num_samples=2, max_new_tokens=4
+    ReaderOptions(reader=reader, dtype="float32", device="cpu", num_samples=2, max_new_tokens=4)
 )
-judge = EntailmentScorer.from_pretrained(entailment, LoadOptions(dtype="float32", device="cpu"))
+judge = EntailmentScorer.from_pretrained(entailment, ModelOptions(dtype="float32", device="cpu"))
 reward = SePerReward(SePerScorer(sampler, judge, prompt="brief"), price=0.1)
 scripted(pytest.MonkeyPatch())
 make = search_environment(Finds(), max_turns=2)

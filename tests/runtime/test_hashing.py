@@ -3,23 +3,23 @@
 import torch
 from tokenizers.normalizers import Lowercase
 
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.reader.loading import load_reader
 from seper_reward.runtime.hashing import content_key, hash_with_tokenizer, identity_hash, weights_hash
 
 
 def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
-    model = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model
+    model = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu")).model
     before = weights_hash(model)
-    assert before == weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model)
-    assert before != weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="bfloat16", device="cpu")).model)
+    assert before == weights_hash(load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu")).model)
+    assert before != weights_hash(load_reader(str(tiny_reader), ModelOptions(dtype="bfloat16", device="cpu")).model)
     with torch.no_grad():
         model.model.norm.weight[3] += 1e-3
     assert weights_hash(model) != before
 
 
 def test_a_reader_has_the_same_hash_under_another_release_of_transformers(tiny_reader, monkeypatch):
-    loaded = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu"))
+    loaded = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu"))
     before = identity_hash(loaded.model, loaded.tokenizer)
     monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
     assert loaded.model.config.to_dict()["transformers_version"] == "99.0"
@@ -33,7 +33,7 @@ def test_a_reader_has_the_same_hash_under_another_release_of_transformers(tiny_r
 
 
 def test_a_tokenizer_that_divides_texts_otherwise_is_another_reader(tiny_reader):
-    loaded = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu"))
+    loaded = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu"))
     before = identity_hash(loaded.model, loaded.tokenizer)
     loaded.tokenizer(["a", "b c"], padding=True, truncation=True, max_length=2)  # leaves no trace
     assert identity_hash(loaded.model, loaded.tokenizer) == before
@@ -42,7 +42,7 @@ def test_a_tokenizer_that_divides_texts_otherwise_is_another_reader(tiny_reader)
 
 
 def test_a_static_embedding_has_a_hash_by_its_tokenizer(tiny_reader):
-    tokenizer = load_reader(str(tiny_reader), LoadOptions(device="cpu")).tokenizer.backend_tokenizer
+    tokenizer = load_reader(str(tiny_reader), ModelOptions(device="cpu")).tokenizer.backend_tokenizer
     before = hash_with_tokenizer([], tokenizer)
     tokenizer.normalizer = Lowercase()
     assert hash_with_tokenizer([], tokenizer) != before

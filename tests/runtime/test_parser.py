@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from transformers import TrainingArguments
 
-from seper_reward.options import Options, setting
+from seper_reward.options import Options, ScorerOptions, setting
 from seper_reward.runtime.parser import parse_options
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +85,12 @@ def test_arguments_of_libraries_stand_behind_ours(capsys):
     words = ["--output", "x", "--output_dir", "y", "--use_cpu", "true", "--bf16", "false", "--learning_rate", "0.5"]
     found, arguments = parse_options((Command, Arguments), words, "act")
     assert (found.output, arguments.output_dir, arguments.learning_rate) == ("x", "y", 0.5)
+
+
+def test_kinds_share_a_setting_of_one_name():
+    words = ["--output_dir", "y", "--use_cpu", "true", "--seed", "7"]
+    scorer, arguments = parse_options((ScorerOptions, TrainingArguments), words, "act")
+    assert scorer.seed == arguments.seed == 7
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.integrations import deepspeed
 
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.reader.loading import load_reader
 from seper_reward.runtime.pretrained import fast_dtype, resolve_device, resolve_dtype
 
@@ -55,7 +55,7 @@ def test_zero3_of_a_trainer_divides_no_other_model(tiny_reader, monkeypatch):
     try:
         with pytest.raises(ModuleNotFoundError, match="deepspeed"):  # transformers would call it
             AutoModelForCausalLM.from_pretrained(tiny_reader)
-        loaded = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu"))
+        loaded = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu"))
         assert deepspeed.is_deepspeed_zero3_enabled()  # for the trainer's own model it still would
     finally:
         deepspeed.unset_hf_deepspeed_config()

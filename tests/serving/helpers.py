@@ -15,7 +15,7 @@ from seper_reward.serving.server import Server, server_config
 from seper_reward.serving.worker import Worker
 
 DELTA = RewardWeights(answer_weight=0.0, price=0.0)
-LIMITS = Limits(body=1_000_000, tokens=10_000, deadline=60.0)
+LIMITS = Limits(tokens=10_000, deadline=60.0)
 
 
 def free_port() -> int:

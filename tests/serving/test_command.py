@@ -68,7 +68,7 @@ def test_nonsense_is_one_line(words, message, capsys):
 
 
 def test_an_empty_token_is_refused(capsys, monkeypatch):
-    monkeypatch.setattr(command, "load_scorer", None)
+    monkeypatch.setattr(command, "SePerScorer", None)
     for token in ("", " "):
         monkeypatch.setenv("SEPER_SERVER_TOKEN", token)
         assert cli.main(["serve"]) == 2
@@ -76,7 +76,7 @@ def test_an_empty_token_is_refused(capsys, monkeypatch):
 
 
 def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monkeypatch):
-    monkeypatch.setattr(command, "load_scorer", None)
+    monkeypatch.setattr(command, "SePerScorer", None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main(["serve", "--port", str(port)]) == 2

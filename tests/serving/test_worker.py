@@ -50,7 +50,6 @@ def test_what_waits_is_one_block_and_a_baseline_is_measured_once(busy, tiny_scor
         [("First?", 1)],
         [("Who runs the mill in Hallow?", 3), ("Where?", 1)],
     ]
-    assert (worker.counts.blocks, worker.counts.measured, worker.counts.reused) == (2, 5, 3)
     question, answers = ask().question, ask().answers
     expected = [each.seper for each in tiny_scorer.beliefs(question, answers, [(), (MILL,), (SHEEP,)])]
     assert found[0] == pytest.approx(expected[:2], abs=1e-5)
@@ -81,7 +80,6 @@ def test_one_questions_fault_is_its_own(busy):
     with pytest.raises(RuntimeError, match="a bug"):
         futures[1].result(30)
     assert len(futures[2].result(30).beliefs) == 1
-    assert (worker.counts.unscorable, worker.counts.errors) == (1, 1)
 
 
 def test_an_unscorable_question_is_not_measured_alone_again(busy):
@@ -89,8 +87,8 @@ def test_an_unscorable_question_is_not_measured_alone_again(busy):
     futures = worker.submit([ask((), question="long " * 600), ask((), (MILL,)), ask((SHEEP,))])
     hold.may_go_on.set()
     wait(futures)
-    assert (worker.counts.blocks, worker.counts.measured, worker.counts.reused) == (2, 4, 0)
-    assert worker.counts.unscorable == 1
+    assert len(hold.blocks) == 2
+    assert isinstance(futures[0].exception(), UnscorableError)
 
 
 def test_an_engine_that_is_away_fails_the_block_but_not_the_next(busy):

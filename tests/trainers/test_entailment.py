@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from seper_reward.evaluate.judge import Verdict
 from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Pair
@@ -78,7 +78,7 @@ def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
     assert len(moved) == sum("lora_B" in name for name in weights) > 30
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
     assert not list(folder.glob("*.bin"))
-    probs = EntailmentScorer.from_pretrained(str(folder), LoadOptions(device="cpu")).probs(
+    probs = EntailmentScorer.from_pretrained(str(folder), ModelOptions(device="cpu")).probs(
         [Pair("", "A man sleeps", "A man rests")]
     )
     assert float(probs.sum()) == pytest.approx(1.0, abs=1e-3)
@@ -86,10 +86,10 @@ def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
     # half of its verdicts are wrong, so that it should be less certain: a temperature above 1, in the weights
     verdicts = [Verdict(f"who {n}?", ("Ann Lee",), "Ann", n % 2 == 0) for n in range(20)]
     judged = [Pair(row.question, row.response, row.answers[0]) for row in verdicts]
-    before = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).probs(judged)
+    before = EntailmentScorer.from_pretrained(str(folder), ModelOptions(dtype="float32", device="cpu")).probs(judged)
     temperature = trainer.fitted_temperature(folder, verdicts)
     trainer.divide_logits(folder, temperature)
-    after = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).probs(judged)
+    after = EntailmentScorer.from_pretrained(str(folder), ModelOptions(dtype="float32", device="cpu")).probs(judged)
     torch.testing.assert_close(after, (before.log() / temperature).softmax(-1), atol=2e-2, rtol=0)
     assert (after[:, 0] - 0.5).abs().mean() < (before[:, 0] - 0.5).abs().mean()
     assert temperature != pytest.approx(1.0, abs=0.05)

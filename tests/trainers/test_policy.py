@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.policies import Episode
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.reader.loading import READER_HUB_ID, load_reader
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
@@ -86,7 +86,7 @@ def test_command(settings, tmp_path, capsys, reader):
 
 @pytest.mark.parametrize(("model", "base"), [("embedded", "embedded"), ("plain", READER_HUB_ID), ("org/x", "org/x")])
 def test_a_saved_adapter_names_its_reader(tiny_reader, tmp_path, model, base):
-    network = load_reader(str(tiny_reader), LoadOptions(device="cpu")).model
+    network = load_reader(str(tiny_reader), ModelOptions(device="cpu")).model
     adapted = policy.new_policy(policy.PolicyConfig(init_adapter="none", lora_r=2), network)
     adapted.save_pretrained(tmp_path)
     assert base_of_adapter(tmp_path).name == str(tiny_reader)  # by PEFT
@@ -106,7 +106,7 @@ def move(adapted):
 @pytest.mark.parametrize("reader", ["a model", "an adapter"])
 def test_a_trained_policy_needs_peft_and_transformers_alone(settings, tmp_path, tiny_reader, monkeypatch, reader):
     if reader == "an adapter":  # as the embedded reader is
-        network = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model
+        network = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu")).model
         adapted = policy.new_policy(policy.PolicyConfig(init_adapter="none", lora_r=2), network)
         move(adapted)
         adapted.save_pretrained(tmp_path / "reader")

@@ -12,7 +12,7 @@ from sentence_transformers import CrossEncoder
 from seper_reward import load_labels
 from seper_reward.judge.entailment import load_entailment
 from seper_reward.labels.targets import quantize
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.retrieval import next_query
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.pretrained import EMBEDDED
@@ -92,7 +92,7 @@ def test_it_learns_what_is_missing_given_what_was_read(model, tmp_path):
 def test_the_embedded_start_knows_entailment(tmp_path):
     """One score over the entailment model's body, which a list of fewer passages and tokens trains."""
     start = load_cross_encoder(EMBEDDED, 64)
-    body = load_entailment(EMBEDDED, LoadOptions(dtype="float32")).model.bert.state_dict()
+    body = load_entailment(EMBEDDED, ModelOptions(dtype="float32")).model.bert.state_dict()
     assert all(torch.equal(weight, body[name]) for name, weight in start.model.bert.state_dict().items())
     assert start.predict([(MILL.question, "Ann built it. " * 99)] * 2).shape == (2,)
     seen = []

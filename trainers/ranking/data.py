@@ -46,11 +46,11 @@ def read_source(
 ) -> tuple[Sequence[Query], dict[str, Passage] | None]:
     """Read questions, also bundled ones, and a corpus; report unusable rows on standard error."""
     options = pick(InputOptions, config, input=str(OURS.get(source, source)), corpus=corpus)
-    found = load_input(options, Needs(answers=answers_needed, corpus=True))
-    if found.rejected:
-        first = found.rejected[0]
-        print(f"{plural(len(found.rejected), 'row')} cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    return found.queries, None if found.corpus is None else dict(found.corpus)
+    loaded = load_input(options, Needs(["answers", "corpus"] if answers_needed else ["corpus"]))
+    if loaded.rejected:
+        first = loaded.rejected[0]
+        print(f"{plural(len(loaded.rejected), 'row')} cannot be used; {first.where}: {first.reason}", file=sys.stderr)
+    return loaded.queries, None if loaded.corpus is None else dict(loaded.corpus)
 
 
 def questions_by_split(
@@ -65,7 +65,7 @@ def questions_by_split(
 def data_key(questions: Questions) -> str:
     """Return a hash over all questions and the corpus."""
     parts = [sorted(map(query_key, rows)) for rows in (questions.train, questions.dev, questions.test)]
-    return content_key(parts, sorted((each.id, each.title, each.text) for each in questions.corpus.values()))
+    return content_key(parts, sorted((passage.id, passage.title, passage.text) for passage in questions.corpus.values()))
 
 
 def split_questions(queries: Sequence[Query], config: SharesConfig, source: str) -> dict[str, list[Query]]:
@@ -82,7 +82,7 @@ def split_questions(queries: Sequence[Query], config: SharesConfig, source: str)
             file=sys.stderr,
         )
     smallest = [min(queries[place].id for place in places) for places in together]
-    splits = [split_of(each, **shares) for each in smallest]
+    splits = [split_of(query_id, **shares) for query_id in smallest]
     wanted = {"train", "test"} | ({"dev"} if config.dev_share else set())
     if not wanted <= set(splits) and len(together) >= len(wanted) and largest <= len(queries) / 2:
         splits = split_by_rank(smallest, **shares)

@@ -10,9 +10,9 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
 from seper_reward.evaluate.rankings import MEASURES, downstream, gold_relevance, rank_metrics
-from seper_reward.options import ReaderOptions, pick
+from seper_reward.options import ScorerOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.loading import reader_defaults
+from seper_reward.reader.prompts import prompt_style
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
@@ -42,20 +42,18 @@ def load_readers(config: RankingConfig, scorer: SePerScorer) -> RankingReaders:
     sampling = scorer.sampler.options
     scorers = {config.reader: scorer}
     for name in config.eval_readers:
-        defaults = reader_defaults(name)
-        sampler = ResponseSampler.from_pretrained(
-            name,
-            # settings of the labelling reader alone are reset
-            pick(ReaderOptions, config, chat_template=None),
+        # settings of the labelling reader alone are reset
+        options = ScorerOptions(
+            reader=name,
             seed=sampling.seed,
             num_samples=sampling.num_samples,
-            temperature=defaults.temperature,
-            max_new_tokens=defaults.max_new_tokens,
+            max_batch_tokens=config.max_batch_tokens,
+            **config.loading,
         )
         scorers[name] = SePerScorer(
-            sampler,
+            ResponseSampler.from_pretrained(options),
             scorer.entailment,
-            prompt=defaults.prompt,
+            prompt=prompt_style(options),
             max_passage_tokens=config.max_passage_tokens,
             estimator=scorer.estimator,
             cache=scorer.cache,

@@ -25,21 +25,21 @@ def propose(config: RankingConfig, queries: Sequence[Query], load: Callable[[], 
 
 
 def candidates(
-    queries: Sequence[Query], retriever: Retriever | None, top_k: int, given: bool, hops: int = 1
+    queries: Sequence[Query], retriever: Retriever | None, top_k: int, keep_own: bool, hops: int = 1
 ) -> list[Query]:
     """Return the queries with their own passages if ``given``, then those that ``retrieve_hops`` finds."""
     mine = shard(queries)
     retrieved: Sequence[tuple[Passage, ...]] = [()] * len(mine)
     if retriever is not None:
         retrieved = retrieve_hops(retriever, [query.question for query in mine], hops, top_k)
-    return gather_in_order([_with(query, passages, given) for query, passages in zip(mine, retrieved, strict=True)])
+    return gather_in_order([_with(query, passages, keep_own) for query, passages in zip(mine, retrieved, strict=True)])
 
 
-def _with(query: Query, retrieved: Sequence[Passage], given: bool) -> Query:
-    own = {passage.id: passage for passage in query.passages}
+def _with(query: Query, retrieved: Sequence[Passage], keep_own: bool) -> Query:
+    by_id = {passage.id: passage for passage in query.passages}
     # only a query's own passages have this query's metadata, such as marks
-    chosen = {passage.id: own.get(passage.id, passage) for passage in retrieved}
-    return replace(query, passages=tuple((own | chosen if given else chosen).values()))
+    chosen = {passage.id: by_id.get(passage.id, passage) for passage in retrieved}
+    return replace(query, passages=tuple((by_id | chosen if keep_own else chosen).values()))
 
 
 def label(
@@ -50,7 +50,7 @@ def label(
     The scorer's cache has the reader's work of earlier rounds and of a killed run. ``column`` is the field to learn
     from (default: ``recommended_label``); ``path`` is a file for the rows. All processes must call this together.
     """
-    found, rows = [], []
+    row_queries, rows = [], []
     for query, labeled in label_all(labeler, [query for query in queries if query.passages]):
         if isinstance(labeled, BadRowError):  # the input is invalid, and can be repaired
             raise labeled
@@ -58,7 +58,7 @@ def label(
         if isinstance(row, UnscorableError):
             say_once(f"question id={query.id!r} left out: {row}")
         else:
-            found.append(query)
+            row_queries.append(query)
             rows.append(row)
     if path is not None and process_state().is_main_process:
         write_lines(path, rows, default=str)
@@ -66,4 +66,4 @@ def label(
     # from the rows, whose labels are rounded; the responses would fill the memory
     read = [labeled_query(row, column) for row in rows]
     bare = [replace(row, baseline={}, fields={}, details=()) for row in read]
-    return [replace(row, query=query) for row, query in zip(bare, found, strict=True)], column
+    return [replace(row, query=query) for row, query in zip(bare, row_queries, strict=True)], column

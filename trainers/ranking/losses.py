@@ -72,13 +72,13 @@ class ListLoss(nn.Module):
         similarities, labels = queries @ passages.T, labels / self.label_temperature  # (Q, N) of all passages; (Q, P)
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question
-        own = owner == torch.arange(len(labels), device=owner.device)[:, None]  # (Q, N)
+        owned = owner == torch.arange(len(labels), device=owner.device)[:, None]  # (Q, N)
         if references is None:
-            return reverse_kl(torch.zeros_like(labels).masked_scatter(there, similarities[own]), labels)
+            return reverse_kl(torch.zeros_like(labels).masked_scatter(there, similarities[owned]), labels)
         # a passage of another question is left out if this question has a passage with the same text
         number = texts.unique(dim=0, return_inverse=True)[1]  # type: ignore[no-untyped-call]
-        own_text = (own[:, :, None] & (number[:, None] == number[None])[None]).any(1)  # (Q, N)
-        spread = torch.zeros_like(similarities).masked_fill(own_text, torch.nan).masked_scatter(own, labels[there])
+        own_text = (owned[:, :, None] & (number[:, None] == number[None])[None]).any(1)  # (Q, N)
+        spread = torch.zeros_like(similarities).masked_fill(own_text, torch.nan).masked_scatter(owned, labels[there])
         return kl_regularized(similarities, spread, references[0] @ references[1].T)
 
 

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +27,7 @@ from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import plural
 from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
 from ..cards import write_card
@@ -72,7 +71,7 @@ def begin(
         )
     parse_labeler(config.labeler)  # raises before models are loaded
     questions = read(config)
-    scorer = load_scorer(replace(config, cache=config.cache or trainer_cache(folder)), arguments.seed)
+    scorer = SePerScorer.from_pretrained(config, seed=arguments.seed, cache=config.cache or trainer_cache(folder))
     return RankingRun(folder, folder / "embeddings", questions, scorer, load_readers(config, scorer))
 
 
@@ -101,13 +100,13 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
     differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     if config.list_size is not None:
         differing = [shortened(row, config.list_size) for row in differing]
-    kept = []
+    rows = []
     for row in differing:
         targets = quantize(torch.tensor(row.labels), RESOLUTION)
         if informative(row, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
             passages = [passage.full_text for passage in row.query.passages]
-            kept.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
-    if not kept:
+            rows.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
+    if not rows:
         raise NothingToLearn(
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}) and "
             f"by more than min_spread={config.min_spread}, got none of {len(labeled)}; raise heterogeneity, lower "
@@ -115,8 +114,8 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
         )
     if process_state().is_main_process:
         lists = "questions by hop" if config.learn_from == "paths" else "questions"
-        print(f"{len(kept)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
-    return kept
+        print(f"{len(rows)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
+    return rows
 
 
 def claim_ranking_run(

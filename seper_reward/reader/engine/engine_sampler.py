@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.engine.canary import Reading
 from seper_reward.reader.engine.completions import (
@@ -31,7 +31,7 @@ from seper_reward.reader.engine.completions import (
 from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import PROBE, verify
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.loading import load_tokenizer
+from seper_reward.reader.loading import load_tokenizer, with_reader_defaults
 from seper_reward.reader.sampler import Request, Sampler, content_seed, count_work
 from seper_reward.reader.tokens import ResponseEnds, encode_response, leaf_before
 from seper_reward.reader.vllm import VLLMSampler
@@ -57,9 +57,9 @@ class EngineSampler(Sampler):
     log-probabilities of a response sampled at temperature 2 differ from teacher-forced ones.
 
     Args:
-        engine: Servers and request options.
+        options: Options of sampling, and the servers; those of loading have no effect here.
         tokenizer: The served model's tokenizer.
-        **sampling: Fields of ``SamplingOptions``.
+        **limits: Limits of requests, arguments of ``ServerPool``.
 
     Raises:
         ConnectionError: A server does not answer.
@@ -72,9 +72,9 @@ class EngineSampler(Sampler):
 
     backend = "engine"
 
-    def __init__(self, engine: EngineOptions, tokenizer: "PreTrainedTokenizerBase", **sampling: Any) -> None:
-        self.tokenizer, self.options = tokenizer, SamplingOptions(**sampling)
-        self._pool = ServerPool(engine)
+    def __init__(self, options: ReaderOptions, tokenizer: "PreTrainedTokenizerBase", **limits: Any) -> None:
+        self.tokenizer, self.options = tokenizer, with_reader_defaults(options, options.reader)
+        self._pool = ServerPool(options, **limits)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
         self.window = min(lengths, default=tokenizer.model_max_length)
@@ -160,7 +160,7 @@ class EngineSampler(Sampler):
         """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
         return ResponseSampler.checked_like(self, model)
 
-    def with_options(self, options: SamplingOptions) -> "EngineSampler":
+    def with_options(self, options: ReaderOptions) -> "EngineSampler":
         """Return a sampler with other options, which servers may not support (``ValueError``)."""
         other = copy.copy(self)
         other.options, other._expected = options, {}
@@ -222,26 +222,19 @@ class EngineSampler(Sampler):
         return "".join(tokens) if isinstance(tokens[0], str) else self._ends.decode(tokens)
 
 
-def load_sampler(
-    reader: str | LoadedModel,
-    *,
-    options: ReaderOptions = ReaderOptions(),
-    engine: EngineOptions = EngineOptions(),
-    **sampling: object,
-) -> Sampler:
+def load_sampler(options: ReaderOptions, loaded: LoadedModel | None = None) -> Sampler:
     """Load the reader's sampler: on servers if the engine has URLs, by vLLM in this process if it is ``["vllm"]``.
 
-    ``sampling`` are fields of ``SamplingOptions``; on an engine, ``options`` are those of its tokenizer.
+    On servers, options of loading are those of the tokenizer.
 
     Raises:
         ValueError: An engine is given together with a loaded reader.
         ConnectionError: The engine does not answer.
     """
-    if engine.engine == ["vllm"] and not isinstance(reader, LoadedModel):
-        return VLLMSampler.from_pretrained(reader, options, engine, **sampling)
-    if not engine.engine:
-        return ResponseSampler.from_pretrained(reader, options, **sampling)
-    if isinstance(reader, LoadedModel):
-        raise ValueError(f"engine runs the reader itself; pass its name instead of the loaded reader {reader.name!r}")
-    tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
-    return EngineSampler(engine, tokenizer, **sampling)
+    if not options.engine:
+        return ResponseSampler.from_pretrained(options, loaded)
+    if loaded is not None:
+        raise ValueError(f"engine runs the reader itself; pass its name instead of the loaded reader {loaded.name!r}")
+    if options.engine == ["vllm"]:
+        return VLLMSampler.from_pretrained(options)
+    return EngineSampler(options, with_template(load_tokenizer(options.reader, options), options.chat_template))

@@ -115,7 +115,12 @@ class Server:
         client = self._client.with_options(max_retries=0)
         try:
             answer = await client.get(f"{root}/server_info?config_format=json", cast_to=object)
-        except self._errors:
+        except self._errors as error:
+            if getattr(error, "status_code", 0) >= 500:  # it is in development mode, and might have adapters
+                raise ConnectionError(
+                    f"engine={self.url!r} cannot show its settings: /server_info answers {_message(error)}; look at "
+                    "the server's log (vLLM needs pip in its environment for it: pip install pip)"
+                ) from error
             return {}
         config = answer.get("vllm_config") if isinstance(answer, dict) else None
         if not isinstance(config, dict):
@@ -127,21 +132,25 @@ class Server:
 class ServerPool:
     """Sends requests to the servers of one model from a separate thread, ``capacity`` at a time.
 
+    Each server has ``requests`` prompts with all their samples at a time. Without an answer within ``timeout`` > 0
+    seconds, a request is retried ``retries`` >= 0 times with exponential back-off; then the next server is tried.
     Raises ``ConnectionError`` if one does not answer, and ``ValueError`` if it lacks the model, or none of several is
     named.
     """
 
-    def __init__(self, engine: EngineOptions) -> None:
-        if not engine.engine:
+    def __init__(
+        self, options: EngineOptions, *, requests: int = 64, timeout: float = 300.0, retries: int = 4
+    ) -> None:
+        if not options.engine:
             raise ValueError("engine must have at least one URL, got none")
-        urls = dict.fromkeys(url for address in engine.engine for url in split_address(address)[1])
-        self.servers = [Server(url, engine.timeout, engine.retries) for url in urls]
-        self.capacity = engine.engine_requests * len(self.servers)
+        urls = dict.fromkeys(url for address in options.engine for url in split_address(address)[1])
+        self.servers = [Server(url, timeout, retries) for url in urls]
+        self.capacity = requests * len(self.servers)
         self._places = asyncio.Semaphore(self.capacity)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="engine", daemon=True).start()
         served = [(server, self.start(server.models()).result()) for server in self.servers]
-        self.model = engine.served_model or _only(*served[0])
+        self.model = options.served_model or _only(*served[0])
         for server, models in served:
             if self.model not in models:
                 raise ValueError(

@@ -9,12 +9,12 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import Tensor
 
-from seper_reward.options import Layout, ReaderOptions, SamplingOptions
+from seper_reward.options import Layout, ReaderOptions, check_choice
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.decoding import TreeDecoder, known_leaves, make_decoder
 from seper_reward.reader.in_process.layout import choose_layout, window_of
@@ -26,14 +26,14 @@ from seper_reward.reader.in_process.self_check import (
     probes,
 )
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs, forced_logits
-from seper_reward.reader.loading import load_reader
+from seper_reward.reader.loading import load_reader, with_reader_defaults
 from seper_reward.reader.sampler import Request, Sampler, count_work, isolated
 from seper_reward.reader.tokens import GivenResponse, encode_response, find_tokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import give_back, in_batches, in_halves, token_batches
 from seper_reward.runtime.messages import say_once
-from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
+from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 
@@ -67,9 +67,11 @@ class ResponseSampler(Sampler):
     Args:
         model: Causal language model in eval mode, on its device.
         tokenizer: Its tokenizer.
+        options: Options of sampling and batches; those of loading have no effect here.
         name: Name of the model in provenance files.
-        options: Options of running the model; options of loading have no effect here.
-        **sampling: Fields of ``SamplingOptions``.
+        layout: Computation that samples share: ``"tree"`` uses one line of the cache for all samples of a prompt,
+            ``"repeat"`` copies the line after prefill, ``"alone"`` prefills the prompt for each sample, and
+            ``"reread"`` uses no cache, which is slow and works with any causal model (default: by the architecture).
     """
 
     backend = "process"
@@ -79,19 +81,21 @@ class ResponseSampler(Sampler):
         self,
         model: "PreTrainedModel",
         tokenizer: "PreTrainedTokenizerBase",
+        options: ReaderOptions = ReaderOptions(),
         *,
         name: str = "reader",
-        options: ReaderOptions = ReaderOptions(),
-        **sampling: Any,
+        layout: Layout | None = None,
     ) -> None:
+        if layout is not None:
+            check_choice("layout", layout, get_args(Layout))
         self.name, self.tokenizer = name, tokenizer
-        self.options = SamplingOptions(**sampling)
+        self.options = with_reader_defaults(options, name)
         default = _CPU_BATCH_TOKENS if model.device.type == "cpu" else _BATCH_TOKENS
         self.max_batch_tokens = options.max_batch_tokens or default
         self._model = model
         self._since_given_back = 0
-        self._given_layout = options.layout
-        self.layout: Layout = options.layout or choose_layout(model)
+        self._given_layout = layout
+        self.layout: Layout = layout or choose_layout(model)
         # models ignore padding, so any token does if the tokenizer has none
         ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
         self._pad_id: int = next(token for token in ids if token is not None)
@@ -100,22 +104,25 @@ class ResponseSampler(Sampler):
 
     @classmethod
     def from_pretrained(
-        cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: object
+        cls,
+        options: ReaderOptions = ReaderOptions(),
+        loaded: LoadedModel | None = None,
+        layout: Layout | None = None,
     ) -> "ResponseSampler":
         """Load the reader unless it is already loaded, create its sampler, and ``check`` it.
 
         If the layout chosen by the architecture fails the check, the reader has the layout ``"reread"``. Raises the
         errors of ``load_reader``, and ``ValueError`` if the reader fails ``check``.
         """
-        loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
+        loaded = loaded or load_reader(options.reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
-        sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
+        sampler = cls(loaded.model, tokenizer, options, name=loaded.name, layout=layout)
         problem = sampler._problem()
-        if problem and options.layout is None and sampler.layout != "reread":
+        if problem and layout is None and sampler.layout != "reread":
             say_once(f"{problem}; it is read without a cache, which is slow; {_IN_TRAINING}")
             sampler.layout = sampler._given_layout = "reread"
             problem = sampler._problem()
-        elif options.layout is None and sampler.layout == "reread":
+        elif layout is None and sampler.layout == "reread":
             say_once(f"the architecture of reader {loaded.name!r} is read without a cache, which is slow")
         if problem:
             raise ValueError(f"{problem}; {_WAY_OUT}")
@@ -197,9 +204,9 @@ class ResponseSampler(Sampler):
     @classmethod
     def checked_like(cls, sampler: Sampler, model: "PreTrainedModel") -> "ResponseSampler":
         """Return a checked sampler with a sampler's options in this process, on a model with the same tokenizer."""
-        own = cls(model, sampler.tokenizer, name=sampler.name, **vars(sampler.options))
-        own.check()
-        return own
+        other = cls(model, sampler.tokenizer, sampler.options, name=sampler.name)
+        other.check()
+        return other
 
     def reading_with(self, model: "PreTrainedModel") -> "ResponseSampler":
         """Return the same sampler on another model with the same tokenizer, once it has passed ``check``."""
@@ -209,7 +216,7 @@ class ResponseSampler(Sampler):
         other.check()
         return other
 
-    def with_options(self, options: SamplingOptions) -> "ResponseSampler":
+    def with_options(self, options: ReaderOptions) -> "ResponseSampler":
         """Return a sampler of the same model with other options of sampling."""
         other = copy.copy(self)
         other.options, other._rows = options, self._rows.with_options(options)
@@ -229,7 +236,7 @@ class ResponseSampler(Sampler):
     def _problem(self, tolerance: float | None = None) -> str | None:
         """Return a problem with all prompts of the check, or ``None`` if one of them has none."""
         probe = copy.copy(self)
-        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=[])
+        probe.options = ReaderOptions(num_samples=PROBE_SAMPLES, temperature=1.0, max_new_tokens=PROBE_TOKENS, stop=[])
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
         problem = None
         for prompt in probes(self._model.dtype):

@@ -54,7 +54,9 @@ def _opposite(rng: Random) -> Form:
 
 
 def _filler(kind: str, rng: Random) -> str:
-    return {"person": person, "place": place}.get(kind, lambda rng: str(rng.choice(_words.fill[kind])))(rng)
+    if kind in ("person", "place"):
+        return person(rng) if kind == "person" else place(rng)
+    return str(rng.choice(_words.fill[kind]))
 
 
 def _predicate(rng: Random) -> Form:

@@ -10,7 +10,7 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.evaluate.judge import best_alias_probs, read_verdicts
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.judge import EQUIVALENCE, WORDINGS
 from tests.benchmarks.judge.texts import texts
@@ -39,7 +39,7 @@ def test_our_texts_are_apart_from_what_is_trained_on(shared_data):
 @pytest.mark.slow
 def test_the_embedded_judge_sees_through_traps():
     verdicts = read_verdicts(EQUIVALENCE, column_by="kind")
-    judge = Judge(EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu")))
+    judge = Judge(EntailmentScorer.from_pretrained(options=ModelOptions(device="cpu")))
     supported = best_alias_probs(judge, verdicts)[:, 0].tolist()
     most = {"unrelated": 0.06, "echo": 0.16, "gibberish": 0.03, "shotgun": 0.1, "not_gold": 0.25}
     for kind, limit in most.items():

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from seper_reward.options import EngineOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.canary import TOLERANCE, Reading, WeightsMovedError
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
@@ -156,7 +156,9 @@ def test_weights_that_a_trainer_replaces_are_refused(tiny_sampler, serve):
     with pytest.raises(ValueError, match=r"takes weights from a trainer .*--enable-lora"):
         engine(tiny_sampler, server)
     engine(tiny_sampler, serve(vllm_config={"weight_transfer_config": None, "lora_config": None}))
+    with pytest.raises(ConnectionError, match=r"cannot show its settings: /server_info answers .*pip install pip"):
+        engine(tiny_sampler, serve(vllm_config="failed"))
     server.adapters, server.vllm_config = ("trl-policy-v7",), None
     server.model = "trl-policy-v7"
     with pytest.raises(ValueError, match="is a policy in training, which its trainer replaces; name the base"):
-        EngineSampler(EngineOptions([f"trl-policy-v7@{server.url}"]), tiny_sampler.tokenizer)
+        EngineSampler(ReaderOptions(engine=[f"trl-policy-v7@{server.url}"]), tiny_sampler.tokenizer)

@@ -15,7 +15,7 @@ import torch
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
-from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
+from seper_reward.options import ModelOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
@@ -211,7 +211,7 @@ def test_the_less_busy_server_is_asked(tiny_sampler, serve):
             go_on.set()
 
     fast, slow = serve(fault=nearly_done), serve(fault=lambda body: go_on.wait(60) and None)
-    sampler = engine(tiny_sampler, fast, slow, engine_requests=2)
+    sampler = engine(tiny_sampler, fast, slow, requests=2)
     go_on.clear()  # the slow one answers when the fast one has done most
     prompts = [f"Question: What is {number}?\nAnswer:" for number in range(24)]
     same(sampler.sample(asking(prompts)), tiny_sampler.sample(asking(prompts)))
@@ -277,14 +277,13 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         ),
         (["localhost/v1?token=secret"], {}, ValueError, r"a query \(on None\)"),
         ([], {}, ValueError, "at least one URL"),
-        ([server.url], {"engine_requests": 0}, ValueError, "engine_requests must be at least 1, got 0"),
     ]:
         with pytest.raises(error, match=message) as raised:
-            EngineSampler(EngineOptions(tuple(urls), **options), tiny_sampler.tokenizer)
+            EngineSampler(ReaderOptions(engine=urls, **options), tiny_sampler.tokenizer)
         assert "secret" not in str(raised.value)
     server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
     with pytest.raises(ValueError, match="serves one, two; name one as MODEL@URL"):
-        EngineSampler(EngineOptions((server.url,)), tiny_sampler.tokenizer)
+        EngineSampler(ReaderOptions(engine=[server.url]), tiny_sampler.tokenizer)
 
 
 @pytest.mark.parametrize("url", ["http://localhost/v1?token=s3cret", "http://me:s3cret@localhost/v1"])
@@ -310,7 +309,7 @@ def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch, serve, status):
 def test_a_missing_library_is_named(tiny_sampler, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(OSError, match=r"run: pip install openai \(extra: engine\)"):
-        EngineSampler(EngineOptions(("http://127.0.0.1:8000/v1",)), tiny_sampler.tokenizer)
+        EngineSampler(ReaderOptions(engine=["http://127.0.0.1:8000/v1"]), tiny_sampler.tokenizer)
 
 
 def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
@@ -345,15 +344,11 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
     queries = [
         as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(8)
     ]
-    scorer = SePerScorer(engine(tiny_sampler, server, engine_requests=16), tiny_judge, prompt="brief")
+    scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
     batches = ahead(scorer.reader, [[query] for query in queries], scorer.known_answers)
     found = [(query.id, scorer.utilities([query])[0]) for (query,) in batches]
-    alone = ResponseSampler(  # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
-        tiny_sampler._model,
-        tiny_sampler.tokenizer,
-        **vars(tiny_sampler.options),
-        options=ReaderOptions(max_batch_tokens=1),
-    )
+    # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
+    alone = rebuilt(tiny_sampler, max_batch_tokens=1)
     local = SePerScorer(alone, tiny_judge, prompt="brief")
     texts, expected = [], []
     for (name, utilities), query in zip(found, queries, strict=True):
@@ -483,8 +478,8 @@ def test_save_reader_merges_the_adapter(tmp_path, capsys):
 
     assert main(["merge-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
     assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().err
-    saved = load_reader(str(tmp_path / "reader"), LoadOptions(dtype="float32", device="cpu"))
-    merged = load_reader("embedded", LoadOptions(dtype="float32", device="cpu"))
+    saved = load_reader(str(tmp_path / "reader"), ModelOptions(dtype="float32", device="cpu"))
+    merged = load_reader("embedded", ModelOptions(dtype="float32", device="cpu"))
     one, other = saved.model.state_dict(), merged.model.state_dict()
     assert all(torch.equal(one[name], other[name]) for name in other)
     assert saved.tokenizer.chat_template == merged.tokenizer.chat_template
@@ -522,7 +517,7 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
         assert one.belief.unseen_mass == pytest.approx(other.belief.unseen_mass, abs=1e-3)
         assert other.combined is not None
     asked = len(server.requests)
-    scorer.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))])
+    scorer.reader.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))], scorer.known_answers)
     assert scorer.utilities([QUESTION]) == [there]
     assert len(server.requests) == asked  # all of it was in the cache
     assert not scorer.sampler._expected

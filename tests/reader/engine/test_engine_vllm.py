@@ -4,6 +4,7 @@ import json
 import math
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import estimate
 from seper_reward.estimators.seper import Estimator
 from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
+from seper_reward.options import ModelOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
@@ -55,11 +56,11 @@ def url(folder):
 
 @pytest.fixture(scope="module")
 def local():
-    return ResponseSampler.from_pretrained("embedded", ReaderOptions(dtype="float32", device="cpu"), max_new_tokens=12)
+    return ResponseSampler.from_pretrained(ReaderOptions(dtype="float32", device="cpu", max_new_tokens=12))
 
 
 def on_engine(local, url, **changes):
-    return EngineSampler(EngineOptions((url,)), local.tokenizer, **{**vars(local.options), **changes})
+    return EngineSampler(replace(local.options, engine=[url], **changes), local.tokenizer)
 
 
 @pytest.mark.parametrize("drawn", [{}, {"temperature": 0.6, "top_p": 0.9}, {"temperature": 0.0}])
@@ -123,7 +124,7 @@ def test_stop_strings_end_a_response_where_they_do_in_process(local, url):
 
 def test_labels_are_the_same_in_distribution(local, url):
     """Within the joint standard error, of 20 samples each; of equal samples it is 0, whatever their number."""
-    judge = EntailmentScorer.from_pretrained(options=LoadOptions(dtype="float32", device="cpu"))
+    judge = EntailmentScorer.from_pretrained(options=ModelOptions(dtype="float32", device="cpu"))
     queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::50]
     here = SePerScorer(rebuilt(local, num_samples=20), judge, prompt="brief")
     there = SePerScorer(on_engine(local, url, num_samples=20), judge, prompt="brief")
@@ -174,7 +175,7 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
         before = engine.sample(asking(PROMPTS))
         for version in range(2):
             client.load_lora_adapter(f"trl-policy-v{version}", str(folder / "policy"))
-            policies = EngineOptions((f"trl-policy-v{version}@{url}",))
+            policies = ReaderOptions(engine=[f"trl-policy-v{version}@{url}"])
             with pytest.raises(ValueError, match="is a policy in training"):
                 EngineSampler(policies, local.tokenizer)
             played = requests.post(

@@ -35,8 +35,8 @@ def loaded(model, words):
 
 def load(architecture, words, layout=None, dtype=torch.float32):
     model = architecture.model().to(dtype)
-    sampling = {"num_samples": 3, "max_new_tokens": 6, "stop": ()}
-    return ResponseSampler.from_pretrained(loaded(model, words), ReaderOptions(layout=layout), **sampling)
+    options = ReaderOptions(num_samples=3, max_new_tokens=6, stop=())
+    return ResponseSampler.from_pretrained(options, loaded(model, words), layout)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,7 @@ def log_probs_by_prefix(sampler, prompt, token_ids):
 def test_long_rope_is_read_as_in_a_batch_of_its_own(words):
     """Below the switch at 40 tokens, at it, beyond it, and across it while decoding; all with a common start."""
     model = Architecture("", "Phi3", "reread", long_rope(40)).model()
-    sampling = {"num_samples": 3, "max_new_tokens": 6, "stop": ()}
-    sampler = ResponseSampler(model, words, **sampling)
+    sampler = ResponseSampler(model, words, ReaderOptions(num_samples=3, max_new_tokens=6, stop=()))
     prompts = ["x" * length for length in (10, 34, 35, 39, 40, 41, 60)]
     assert [len(prompt_ids(sampler, prompt)) for prompt in prompts] == [10, 34, 35, 39, 40, 41, 60]
     together = sampler.sample(asking(prompts))
@@ -153,7 +152,7 @@ def test_a_model_that_sees_what_comes_next_is_no_reader_in_any_layout(kind, word
     model = getattr(transformers, kind)(getattr(transformers, config)(**sizes, **more, initializer_range=0.3)).eval()
     for layout in (None, "reread"):
         with pytest.raises(ValueError, match=rf"reader 'tiny' \({kind}, .*another reader"):
-            ResponseSampler.from_pretrained(loaded(model, words), ReaderOptions(layout=layout))
+            ResponseSampler.from_pretrained(ReaderOptions(), loaded(model, words), layout)
 
 
 def test_positions_that_padding_shifts_are_found(words):
@@ -162,14 +161,15 @@ def test_positions_that_padding_shifts_are_found(words):
     torch.manual_seed(0)
     model = transformers.BartForCausalLM(transformers.BartConfig(vocab_size=len(words), **sizes)).eval()
     with pytest.raises(ValueError, match=r"BartForCausalLM.*differ by \d"):
-        ResponseSampler.from_pretrained(loaded(model, words), ReaderOptions(layout="repeat"))
+        ResponseSampler.from_pretrained(ReaderOptions(), loaded(model, words), "repeat")
 
 
 def test_the_check_leaves_no_trace(words):
     model = BY_FAMILY["Llama"].model()
-    unchecked = ResponseSampler(model, words, num_samples=3, max_new_tokens=6)
+    options = ReaderOptions(num_samples=3, max_new_tokens=6)
+    unchecked = ResponseSampler(model, words, options)
     expected = unchecked.sample(asking(PROMPTS))
-    checked = ResponseSampler(model, words, num_samples=3, max_new_tokens=6)
+    checked = ResponseSampler(model, words, options)
     before, state = torch.random.get_rng_state(), dict(vars(checked))
     checked.check()
     assert torch.equal(before, torch.random.get_rng_state())
@@ -195,8 +195,8 @@ def test_the_check_by_hand():
     assert check_tolerance(torch.float32) < check_tolerance(torch.bfloat16) == check_tolerance(torch.float16)
 
 
-def test_a_layout_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or nothing, got 'forest'"):
-        ReaderOptions(layout="forest")
+def test_a_layout_that_does_not_exist_is_refused(words):
+    with pytest.raises(ValueError, match="layout must be one of tree, repeat, alone, reread, got 'forest'"):
+        ResponseSampler(BY_FAMILY["Llama"].model(), words, layout="forest")
     with pytest.raises(ValueError, match="max_batch_tokens must be at least 1, got 0"):
         ReaderOptions(max_batch_tokens=0)

@@ -33,7 +33,7 @@ def reader():
 
     def with_options(layout=None, **sampling):
         sampling = {"max_new_tokens": 4, "stop": STOP, **sampling}
-        return ResponseSampler(model, words, options=ReaderOptions(layout=layout), **sampling)
+        return ResponseSampler(model, words, ReaderOptions(**sampling), layout=layout)
 
     return with_options
 

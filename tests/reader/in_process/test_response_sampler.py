@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from seper_reward.options import ReaderOptions, SamplingOptions
+from seper_reward.options import SamplingOptions
 from seper_reward.reader.in_process import decoding, gumbel
 from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus, uniform
@@ -316,8 +316,7 @@ def test_logits_that_are_no_number_are_the_fault_of_one_prompt(tiny_sampler, lay
         return found
 
     model.forward = broken
-    sampling = vars(tiny_sampler.options)
-    sampler = ResponseSampler(model, words, options=ReaderOptions(layout=layout), **sampling)
+    sampler = ResponseSampler(model, words, tiny_sampler.options, layout=layout)
     intact = rebuilt(tiny_sampler, layout=layout)
     assert zero in words(PROMPTS[1]).input_ids
     given = {PROMPTS[0]: [" honey"], PROMPTS[1]: [" in 1840"]}
