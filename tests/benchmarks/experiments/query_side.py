@@ -56,7 +56,7 @@ TOP = 8  # candidates of a question
 TOKENS = 128  # of a passage, for the retriever
 DEPTH = 20  # passages per question in a ranking
 SEEDS = (0, 1, 2)
-LABELS = ("seper_gain", "likelihood", "contains x bm25", "human marks", "delta_seper", "question_gain")
+LABELS = ("seper_gain", "likelihood", "contains x bm25", "human marks", "delta_seper", "question_gain", "bm25")
 UNTRAINED = "untrained"
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 _MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
@@ -129,7 +129,7 @@ def candidates(frame: Frame) -> list[dict[str, object]]:
 
 
 def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
-    """Return the questions to train on with the labels of this name; string match is at most 1 in a question."""
+    """Return the questions to train on with the labels of this name; those by BM25 are at most 1 in a question."""
     if name in SUFFIXES:
         return labeled_queries(read_label_rows(folder / "labels"), name)
     if name == "likelihood":
@@ -142,7 +142,7 @@ def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
     bm25, found = BM25Retriever(frame.corpus), []
     for query in taught(folder):
         texts, scores = [passage.full_text for passage in query.passages], bm25.scores(query.question)
-        match = [scores[frame.places[text]] * holds_answer(text, query.answers) for text in texts]
+        match = [scores[frame.places[text]] * (name == "bm25" or holds_answer(text, query.answers)) for text in texts]
         found.append(_exact(query, [score / max(*match, 1e-9) for score in match]))
     return found
 
@@ -174,14 +174,14 @@ def train(
     dtype = fast_dtype(model.device)
     model.train()
     for _ in range(EPOCHS):
-        for chosen in torch.randperm(len(rows)).split(BATCH):
+        for chosen in torch.split(torch.randperm(len(rows)), BATCH):
             features = model.preprocess([rows[place]["query"] for place in chosen])
             with torch.autocast(model.device.type, dtype, enabled=dtype != torch.float32):
                 embedded = model(features)["sentence_embedding"].float()
             vectors = normalize(embedded, dim=-1)
             loss = kl_regularized(vectors @ frame.vectors.T, labels[chosen], before[chosen])
             optimizer.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
@@ -218,27 +218,30 @@ def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], t
 
 
 def table(trained: Path, first: str = LABELS[0]) -> str:
-    """Return the measures by label and set as Markdown, then by measure the leads of the first label by set."""
+    """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set."""
     values, sets = trained_values(trained)
-    chosen = {"all three": np.isin(sets, _LEARNT), **{name: sets == name for name in dict.fromkeys(sets.tolist())}}
+    every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(_MEASURES)[-1]
+    chosen = {"all three": np.isin(sets, _LEARNT), **every}
     header = [f"{name} (n={int(own.sum())})" for name, own in chosen.items()]
-    means = [
-        [name, *(" / ".join(f"{each[..., own].mean():.3f}" for each in found.values()) for own in chosen.values())]
-        for name, found in values.items()
-    ]
-    parts = [markdown_table([" / ".join(_MEASURES), *header], means)]
-    for measure in _MEASURES:
-        lines = []
-        for name in (name for name in values if name != first):
-            pairs = [[values[each][measure][..., own] for each in (first, name)] for own in chosen.values()]
-            lines.append([name, *map(lead, pairs)])
-        parts.append(markdown_table([f"lead of {first} in {measure}", *header], lines))
-    return "\n\n".join(parts)
+    means, by_measure, by_set = [], [], []
+    for name, found in values.items():
+        cells = [" / ".join(f"{each[..., own].mean():.3f}" for each in found.values()) for own in chosen.values()]
+        means.append([name, *cells])
+        if name != first:
+            best, own = values[first], chosen["all three"]
+            by_measure.append([name, *(lead(best[each][..., own], found[each][..., own]) for each in _MEASURES)])
+            by_set.append([name, *(lead(best[main][..., own], found[main][..., own]) for own in chosen.values())])
+    return "\n\n".join(
+        [
+            markdown_table([" / ".join(_MEASURES), *header], means),
+            markdown_table([f"lead of {first}, {header[0]}", *_MEASURES], by_measure),
+            markdown_table([f"lead of {first} in {main}", *header], by_set),
+        ]
+    )
 
 
-def lead(pair: Sequence[np.ndarray]) -> str:
+def lead(one: np.ndarray, two: np.ndarray) -> str:
     """Return by how much the mean of the first is above that of the second, with its interval."""
-    one, two = pair
     return str(Statistic(rounded(float(one.mean() - two.mean())), interval_over_questions_and_seeds(one, two)))
 
 
