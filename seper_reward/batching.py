@@ -29,17 +29,17 @@ def prompt_cost(question: str, passages: Sequence[Passage]) -> float:
     return characters / 4 + _PROMPT_COST
 
 
-def shared_beliefs(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
+def shared_beliefs(scorer: SePerScorer, requests: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
     """Measure the beliefs of many questions in batches of ``scorer.batch_size``, with a progress bar.
 
     All processes must call this together; they share the work. Returns per question its beliefs, or its error.
     """
 
     def measure(batch: Sequence[Asked]) -> list[list[Belief] | UnscorableError]:
-        found = scorer.measure(batch, len(batch))
-        return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in found]
+        results = scorer.measure(batch, len(batch))
+        return [result if isinstance(result, UnscorableError) else list(result.beliefs) for result in results]
 
-    return measure_shared(asked, measure, title, size=scorer.batch_size, scorer=scorer)
+    return measure_shared(requests, measure, title, size=scorer.batch_size, scorer=scorer)
 
 
 def measure_shared(

@@ -51,17 +51,17 @@ class Command(NamedTuple):
 
 def find_commands() -> dict[str, Command]:
     """Return the commands by name. Modules are not imported, since some load torch."""
-    found = {}
+    commands = {}
     for folder, first in _FOLDERS.items():
         for path in sorted((Path(__file__).parent / folder).glob("*.py")):
             code = path.read_text(encoding="utf-8")
             if "\ndef command(" in code:
                 about = code.partition("\n")[0].strip('"')
                 kind = re.search(r"\ndef command\(\w+: (\w+Options)\)", code)
-                found[first + path.stem.replace("_", "-")] = Command(
+                commands[first + path.stem.replace("_", "-")] = Command(
                     f"seper_reward.{folder}.{path.stem}", about, kind[1] if kind else None
                 )
-    return {name: found.pop(name) for name in _FIRST} | found
+    return {name: commands.pop(name) for name in _FIRST} | commands
 
 
 def usage(commands: dict[str, Command]) -> str:
@@ -107,11 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_command(name: str, command: Command, arguments: list[str]) -> str:
     """Parse the options of a command, import its module and run it; return the next command for the user."""
-    given: object = arguments
+    config: object = arguments
     if command.options is not None:
-        (given,) = parse_options((getattr(options, command.options),), arguments, f"seper-reward {name}")
-        refuse_missing_files(given)
-    following: str = import_module(command.module).command(given)
+        (config,) = parse_options((getattr(options, command.options),), arguments, f"seper-reward {name}")
+        refuse_missing_files(config)
+    following: str = import_module(command.module).command(config)
     return following
 
 

@@ -64,15 +64,15 @@ class SePerClient:
         limits = httpx2.Limits(max_connections=_CONNECTIONS)
         return httpx2.Client(limits=limits, trust_env=not is_this_machine(self.url))
 
-    def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
+    def measure(self, requests: Sequence[Asked]) -> list[Measured | UnscorableError]:
         """Measure beliefs and texts of several questions, many in one request; per question an error may replace them.
 
         Raises:
             ConnectionError: The server did not answer in time, or failed.
             ValueError: The server rejects the request, for example without its token.
         """
-        parts = _parts(asked, estimated_tokens)
-        return [each for part in parts for each in _measured(self.post("/beliefs", _asked_body(part)))]
+        parts = _parts(requests, estimated_tokens)
+        return [result for part in parts for result in _measured(self.post("/beliefs", _asked_body(part)))]
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as in ``SePerScorer.beliefs``.
@@ -80,8 +80,8 @@ class SePerClient:
         Errors are those of ``measure``; a question that cannot be scored raises ``UnscorableError``.
         """
         aliases = (answers,) if isinstance(answers, str) else tuple(answers)
-        asked = Asked(question, aliases, tuple(map(tuple, passage_sets)))
-        return list(unwrap(self.measure([asked])[0]).beliefs)
+        request = Asked(question, aliases, tuple(map(tuple, passage_sets)))
+        return list(unwrap(self.measure([request])[0]).beliefs)
 
     def utilities(self, queries: Sequence[Mapping[str, object]]) -> list[dict[str, Any] | UnscorableError]:
         """Measure the change of the belief in each query's answer by passages or sets of passages.
@@ -94,7 +94,7 @@ class SePerClient:
             ``measure``.
         """
         parts = _parts(queries, _json_tokens)
-        return [each for part in parts for each in _results(self.post("/utilities", {"queries": part}))]
+        return [result for part in parts for result in _results(self.post("/utilities", {"queries": part}))]
 
     def post(self, path: str, body: object) -> Any:
         """Send a JSON body, with retries, and return the JSON of the response; errors are those of ``measure``."""
@@ -178,29 +178,29 @@ def belief_from_json(row: Mapping[str, Any]) -> Belief:
     return replace(from_json(Belief, row), sampled=Responses(tuple(row["responses"]), ()))
 
 
-def _parts(asked: Sequence[_Question], tokens: Callable[[_Question], int]) -> Iterator[list[_Question]]:
+def _parts(questions: Sequence[_Question], tokens: Callable[[_Question], int]) -> Iterator[list[_Question]]:
     """Yield questions in parts that fit into one request."""
     part: list[_Question] = []
     size = 0
-    for each in asked:
-        own = tokens(each)
-        if part and size + own > _AT_ONCE:
+    for question in questions:
+        question_tokens = tokens(question)
+        if part and size + question_tokens > _AT_ONCE:
             yield part
             part, size = [], 0
-        part.append(each)
-        size += own
+        part.append(question)
+        size += question_tokens
     if part:
         yield part
 
 
-def estimated_tokens(asked: Asked, window: int | None = None) -> int:
+def estimated_tokens(request: Asked, window: int | None = None) -> int:
     """Return an estimate of the tokens of contexts and texts, by characters; contexts are cut to ``window`` tokens."""
     total = 0
-    for context in asked.contexts:
-        letters = len(asked.question) + sum(len(passage.text) + len(passage.title) for passage in context)
+    for context in request.contexts:
+        letters = len(request.question) + sum(len(passage.text) + len(passage.title) for passage in context)
         size = letters // _LETTERS + 1
         total += size if window is None else min(size, window)
-    return total + sum(len(text) // _LETTERS + 1 for text in asked.texts)
+    return total + sum(len(text) // _LETTERS + 1 for text in request.texts)
 
 
 def _json_tokens(query: Mapping[str, Any]) -> int:
@@ -209,16 +209,19 @@ def _json_tokens(query: Mapping[str, Any]) -> int:
     return (len(json.dumps(query)) + sets * len(str(query.get("question", "")))) // _LETTERS + sets
 
 
-def _asked_body(asked: Sequence[Asked]) -> dict[str, object]:
+def _asked_body(requests: Sequence[Asked]) -> dict[str, object]:
     return {
         "asked": [
             {
-                "question": each.question,
-                "answers": list(each.answers),
-                "contexts": [[{"title": row.title, "text": row.text} for row in context] for context in each.contexts],
-                "texts": list(each.texts),
+                "question": request.question,
+                "answers": list(request.answers),
+                "contexts": [
+                    [{"title": passage.title, "text": passage.text} for passage in context]
+                    for context in request.contexts
+                ],
+                "texts": list(request.texts),
             }
-            for each in asked
+            for request in requests
         ]
     }
 

@@ -140,7 +140,7 @@ def pick(kind: type[T], options: object, **changes: Any) -> T:
     >>> pick(ModelOptions, JudgeOptions(dtype="float32"), device="cpu")
     ModelOptions(dtype='float32', device='cpu', trust_remote_code=False)
     """
-    names = [each.name for each in fields(kind) if each.init and hasattr(options, each.name)]  # type: ignore[arg-type]
+    names = [option.name for option in fields(kind) if option.init and hasattr(options, option.name)]  # type: ignore[arg-type]
     return kind(**{**{name: getattr(options, name) for name in names}, **changes})
 
 
@@ -222,8 +222,8 @@ def split_options(text: str, kinds: Mapping[str, Callable[[str], Any]]) -> tuple
     >>> split_options("conditional:depth=3", {"given_top": int, "depth": int})
     ('conditional', {'depth': 3})
     """
-    found = re.fullmatch(r"(?P<name>.*?)(?::(?P<options>\w+=.*))?", text)
-    name, words = (found["name"], found["options"]) if found else (text, None)
+    match = re.fullmatch(r"(?P<name>.*?)(?::(?P<options>\w+=.*))?", text)
+    name, words = (match["name"], match["options"]) if match else (text, None)
     values: dict[str, Any] = {}
     for word in words.split(",") if words else ():
         option, _, value = word.partition("=")
@@ -242,8 +242,8 @@ def _alternatives(hint: Any) -> tuple[list[Any], list[Callable[[str, Any], None]
         kinds, checks = _alternatives(hint.__origin__)
         return kinds, [*checks, *hint.__metadata__]
     if get_origin(hint) in (Union, UnionType):
-        found = list(map(_alternatives, get_args(hint)))
-        return [kind for kinds, _ in found for kind in kinds], [check for _, checks in found for check in checks]
+        pairs = list(map(_alternatives, get_args(hint)))
+        return [kind for kinds, _ in pairs for kind in kinds], [check for _, checks in pairs for check in checks]
     return [hint], []
 
 
@@ -501,9 +501,9 @@ def read_prompt(prompt: Any) -> Any:
 
 def check_template(name: str, template: str, fields: Sequence[str]) -> None:
     """Raise ``ValueError`` if a template has not exactly the given fields (sorted), or has another brace."""
-    found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
-    if found != fields:
-        wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
+    placeholders = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
+    if placeholders != fields:
+        wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, placeholders))
         raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {brief(template)}")
 
 
@@ -658,9 +658,9 @@ class RewardOptions(CompletionOptions, WeightOptions, ScorerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         plain = ScorerOptions()
-        given = [each.name for each in fields(plain) if getattr(self, each.name) != getattr(plain, each.name)]
-        if self.url is not None and given:
-            raise ValueError(f"with a url the server has the reader; set {', '.join(given)} there, not here")
+        names = [option.name for option in fields(plain) if getattr(self, option.name) != getattr(plain, option.name)]
+        if self.url is not None and names:
+            raise ValueError(f"with a url the server has the reader; set {', '.join(names)} there, not here")
 
 
 @dataclass(frozen=True)

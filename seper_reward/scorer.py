@@ -194,8 +194,8 @@ class SePerScorer:
         if isinstance(queries, Query | Mapping):
             raise TypeError("utilities needs a list of records, got one record; write utilities([record])")
         records = [parse_query(clean(row)).whole for row in queries]
-        asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
-        measured = (unwrap(found).beliefs for found in self.measure(asked))
+        requests = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
+        measured = (unwrap(result).beliefs for result in self.measure(requests))
         return [
             [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
             for query, (baseline, *beliefs) in zip(records, measured, strict=True)
@@ -208,81 +208,81 @@ class SePerScorer:
             TypeError: A set is no list of ``Passage``.
             UnscorableError: The question is longer than the reader's window.
         """
-        for each in passage_sets:
-            if isinstance(each, str | Passage) or not all(isinstance(passage, Passage) for passage in each):
+        for context in passage_sets:
+            if isinstance(context, str | Passage) or not all(isinstance(passage, Passage) for passage in context):
                 raise TypeError(
-                    f"passage_sets must be lists of Passage, such as [[], [Passage('...')]], got {shown(each)}"
+                    f"passage_sets must be lists of Passage, such as [[], [Passage('...')]], got {shown(context)}"
                 )
-        (found,) = self.measure([Asked(question, answers, tuple(map(tuple, passage_sets)))])
-        return list(unwrap(found).beliefs)
+        (result,) = self.measure([Asked(question, answers, tuple(map(tuple, passage_sets)))])
+        return list(unwrap(result).beliefs)
 
-    def measure(self, asked: Sequence[Asked], batch_size: int | None = None) -> list[Measured | UnscorableError]:
+    def measure(self, requests: Sequence[Asked], batch_size: int | None = None) -> list[Measured | UnscorableError]:
         """Measure beliefs and texts of several questions.
 
         Args:
-            asked: The questions, with their contexts and texts.
+            requests: The questions, with their contexts and texts.
             batch_size: Number of questions per batch, >= 1 (default: the scorer's ``batch_size``). Low digits of the
                 results depend on the other questions of a batch.
 
         Returns:
             Per question its beliefs and supports, or its error.
         """
-        batches = in_batches(asked, batch_size or self.batch_size)
+        batches = in_batches(requests, batch_size or self.batch_size)
         waiting = ahead(self.reader, batches, self.known_answers)
         return list(itertools.chain.from_iterable(map(self._measured, waiting)))
 
     def _measured(self, batch: Sequence[Asked]) -> list[Measured | UnscorableError]:
         sampled = self.responses(batch)
         rows = [
-            (each, found, self._judged_answers(each, found))
-            for each, found in zip(batch, sampled, strict=True)
-            if not isinstance(found, UnscorableError)
+            (request, draws, self._judged_answers(request, draws))
+            for request, draws in zip(batch, sampled, strict=True)
+            if not isinstance(draws, UnscorableError)
         ]
-        contexts = [(each.question, answers, responses) for each, found, answers in rows for responses in found]
+        contexts = [(request.question, answers, responses) for request, draws, answers in rows for responses in draws]
         beliefs = iter(beliefs_of(self.judge, self.estimator, contexts))
-        stated = [Stated(each.question, text, answers) for each, _, answers in rows for text in each.texts]
+        stated = [Stated(request.question, text, answers) for request, _, answers in rows for text in request.texts]
         supports = iter(mutual_supports(self.judge, stated))
         return [
-            found
-            if isinstance(found, UnscorableError)
+            draws
+            if isinstance(draws, UnscorableError)
             else Measured(
-                tuple(itertools.islice(beliefs, len(found))), tuple(itertools.islice(supports, len(each.texts)))
+                tuple(itertools.islice(beliefs, len(draws))), tuple(itertools.islice(supports, len(request.texts)))
             )
-            for each, found in zip(batch, sampled, strict=True)
+            for request, draws in zip(batch, sampled, strict=True)
         ]
 
-    def responses(self, asked: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
+    def responses(self, requests: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
         """Sample the responses from which beliefs are computed; see ``PromptedReader.responses``."""
-        return self.reader.responses(asked, list(map(self.known_answers, asked)))
+        return self.reader.responses(requests, list(map(self.known_answers, requests)))
 
     @property
     def knows_answers(self) -> bool:
         """Whether beliefs have the probabilities of the answers."""
         return self.estimator.weighting == "mass" and self.sampler.knows_leaves
 
-    def known_answers(self, asked: Query | Asked) -> Sequence[str]:
+    def known_answers(self, request: Query | Asked) -> Sequence[str]:
         """Return the answers whose probabilities the estimator uses: at most 32, the likeliest without a passage."""
         if self.estimator.weighting != "mass":
             return ()
-        answers = list(dict.fromkeys(asked.answers))
+        answers = list(dict.fromkeys(request.answers))
         if len(answers) <= MOST_ANSWERS:
-            return asked.answers
+            return request.answers
         usable = [answer for answer in answers if self.reader.prompts.response_texts([answer])]
-        (found,) = self.reader.answer_log_probs([Asked(asked.question, (), ((),))], [usable])
-        if isinstance(found, UnscorableError):  # all its prompts are too long
+        (log_probs,) = self.reader.answer_log_probs([Asked(request.question, (), ((),))], [usable])
+        if isinstance(log_probs, UnscorableError):  # all its prompts are too long
             return answers[:MOST_ANSWERS]
-        likeliest = sorted(zip(found[0], usable, strict=True), key=lambda pair: -pair[0])[:MOST_ANSWERS]
-        kept = {answer for _, answer in likeliest}
-        return [answer for answer in answers if answer in kept]
+        likeliest = sorted(zip(log_probs[0], usable, strict=True), key=lambda pair: -pair[0])[:MOST_ANSWERS]
+        selection = {answer for _, answer in likeliest}
+        return [answer for answer in answers if answer in selection]
 
-    def _judged_answers(self, asked: Asked, sampled: Sequence[Responses]) -> Answers:
+    def _judged_answers(self, request: Asked, sampled: Sequence[Responses]) -> Answers:
         """Return the answers to judge texts by: of too many, those that are known or equal to a text."""
-        known = [leaf.text for row in sampled for leaf in row.known_leaves]
-        if not known or len(set(asked.answers)) <= MOST_ANSWERS or self.estimator.aliases == "mean":
-            return asked.answers
-        texts = (text for row in sampled for text in row.texts)
-        stated = set(map(normal_form, itertools.chain(known, texts, asked.texts)))
-        return [answer for answer in asked.answers if normal_form(answer) in stated]
+        known = [leaf.text for responses in sampled for leaf in responses.known_leaves]
+        if not known or len(set(request.answers)) <= MOST_ANSWERS or self.estimator.aliases == "mean":
+            return request.answers
+        texts = (text for responses in sampled for text in responses.texts)
+        stated = set(map(normal_form, itertools.chain(known, texts, request.texts)))
+        return [answer for answer in request.answers if normal_form(answer) in stated]
 
     def with_baseline(self, baseline: Baseline) -> "SePerScorer":
         """Return the same scorer with another form of the baseline, the prompt without a passage."""
@@ -308,10 +308,10 @@ class SePerScorer:
 
 def beliefs_of(judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, Answers, Responses]]) -> list[Belief]:
     """Compute the belief in each answer from the responses to its question in one context; all share batches."""
-    pairs = [pair for each in sampled for pair in sorted(pairs_of(estimator, *each))]
+    pairs = [pair for sample in sampled for pair in sorted(pairs_of(estimator, *sample))]
     judged = judge.probs(pairs, verbatim=estimator.judged_texts == "verbatim")
     with timed("clustering"):
-        return [belief(estimator, *each, judged) for each in sampled]
+        return [belief(estimator, *sample, judged) for sample in sampled]
 
 
 def _is_causal(name: str, trust_remote_code: bool) -> bool:

@@ -107,7 +107,7 @@ def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[
     rows: dict[Hashable, list[int]] = {}
     for row, question in enumerate(questions):
         rows.setdefault(question, []).append(row)
-    groups = [np.array(own) for own in rows.values()]
+    groups = [np.array(numbers) for numbers in rows.values()]
 
     def drawn(numbers: np.ndarray) -> float:
         return statistic(np.concatenate([groups[number] for number in numbers]))
@@ -189,10 +189,10 @@ class PooledPearson:
         count, one, other, squared, other_squared, product = np.moveaxis(sums, -1, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             spread, other_spread = squared - one**2 / count, other_squared - other**2 / count
-            found = (product - one * other / count) / np.sqrt(spread * other_spread)
+            correlation = (product - one * other / count) / np.sqrt(spread * other_spread)
         # a constant has no correlation; its sum of squares is only rounding
         constant = (spread <= _ROUNDING * squared) | (other_spread <= _ROUNDING * other_squared)
-        return np.where(constant | ~(count > 1), math.nan, found)
+        return np.where(constant | ~(count > 1), math.nan, correlation)
 
 
 def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1000) -> dict[str, Statistic]:
@@ -201,12 +201,12 @@ def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1
     ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
     Kendall, Biometrika 33, 1945) and ``spearman`` (rho).
     """
-    columns = [np.asarray(each, dtype=float) for each in (values, others)]
+    columns = [np.asarray(measure, dtype=float) for measure in (values, others)]
     if len(columns[0]) != len(columns[1]):
         raise ValueError(f"expected as many values of both measures, got {len(columns[0])} and {len(columns[1])}")
 
     def correlation(of: Callable[[np.ndarray, np.ndarray], float]) -> Statistic:
-        return _with_interval(lambda at: of(*(each[at] for each in columns)), len(columns[0]), resamples)
+        return _with_interval(lambda at: of(*(column[at] for column in columns)), len(columns[0]), resamples)
 
     return {"kendall": correlation(_tau), "spearman": correlation(spearman)}
 
@@ -217,10 +217,12 @@ def order_correlation(values: np.ndarray, others: np.ndarray, *, resamples: int 
     ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``. It
     is undefined if a measure has the same mean for all systems, in particular for a single system.
     """
-    columns = [np.asarray(each, dtype=float) for each in (values, others)]
+    columns = [np.asarray(measure, dtype=float) for measure in (values, others)]
     if columns[0].shape != columns[1].shape or columns[0].ndim != 2:
         raise ValueError(f"expected the same systems and questions, got {columns[0].shape} and {columns[1].shape}")
-    return _with_interval(lambda at: _tau(*(each[:, at].mean(-1) for each in columns)), columns[0].shape[1], resamples)
+    return _with_interval(
+        lambda at: _tau(*(column[:, at].mean(-1) for column in columns)), columns[0].shape[1], resamples
+    )
 
 
 def _tau(values: np.ndarray, others: np.ndarray) -> float:

@@ -54,11 +54,11 @@ class UnscorableError(ValueError):
     """One input cannot be scored, but others can: labelling reports the row, and its reward is ``None``."""
 
 
-def unwrap(found: T | UnscorableError) -> T:
+def unwrap(value: T | UnscorableError) -> T:
     """Return a value; raise the error if it is one."""
-    if isinstance(found, UnscorableError):
-        raise found
-    return found
+    if isinstance(value, UnscorableError):
+        raise value
+    return value
 
 
 def all_or_error(pieces: Iterable[T | UnscorableError]) -> list[T] | UnscorableError:
@@ -202,7 +202,7 @@ class Responses:
     def at(self, places: Sequence[int]) -> Responses:
         """Return only the responses at the given positions, in the given order."""
         of_prompt = {"known_leaves", "question_log_prob"}
-        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in of_prompt}
+        columns = {column.name: getattr(self, column.name) for column in fields(self) if column.name not in of_prompt}
         chosen: dict[str, Any] = {
             name: tuple(column[place] for place in places) for name, column in columns.items() if column
         }
@@ -467,9 +467,9 @@ class LabeledQuery:
             self,
             query=replace(self.query, passages=tuple(self.query.passages[at] for at in places)),
             sets=tuple(
-                replace(each, shown=tuple(moved[at] for at in each.shown), passage=moved[each.passage])
-                for each in self.sets
-                if moved.keys() >= set(each.shown)
+                replace(set_label, shown=tuple(moved[at] for at in set_label.shown), passage=moved[set_label.passage])
+                for set_label in self.sets
+                if moved.keys() >= set(set_label.shown)
             ),
             labels=tuple(self.labels[at] for at in places),
             std_errors=tuple(self.std_errors[at] for at in places),

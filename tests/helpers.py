@@ -264,14 +264,14 @@ class OneByOne:
     batch_size = 1
     reader = SimpleNamespace(expect=lambda asked, known=None: None, sampler=SimpleNamespace(prompts_ahead=0))
 
-    def known_answers(self, asked):
+    def known_answers(self, request):
         return ()
 
-    def measure(self, asked, batch_size=None):
-        def beliefs(each):
-            return Measured(tuple(self.beliefs(each.question, each.answers, each.contexts)))
+    def measure(self, requests, batch_size=None):
+        def beliefs(request):
+            return Measured(tuple(self.beliefs(request.question, request.answers, request.contexts)))
 
-        return [attempt(partial(beliefs, each)) for each in asked]
+        return [attempt(partial(beliefs, request)) for request in requests]
 
 
 def two_hops():

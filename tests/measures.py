@@ -42,10 +42,19 @@ def _lines(node: ast.stmt) -> set[int]:
 
 
 def vague_names(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each place that binds a vague name: a variable or a parameter."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Yield line and name of each place that binds a vague name: a variable or a parameter, no field of a record."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    fields = {
+        id(field.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
-            yield node.lineno, node.id
+            if id(node) not in fields:
+                yield node.lineno, node.id
         elif isinstance(node, ast.arg) and node.arg in VAGUE:
             yield node.lineno, node.arg
 

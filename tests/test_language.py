@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.measures import PACKAGES, VAGUE, python_files, vague_names
+
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("seper_reward", "trainers")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
@@ -137,6 +139,19 @@ def median_sentence(pages: Sequence[str]) -> float:
         sentences = re.split(r"(?<=[.!?])\s+|\n\n+", text)
         lengths += [count for sentence in sentences if (count := len(sentence.split())) > 2]
     return statistics.median(lengths)
+
+
+def test_locals_have_no_vague_names(tmp_path):
+    example = tmp_path / "example.py"
+    example.write_text("class Row:\n    found: int\n\ndef f(given):\n    own = [each for each in given]\n")
+    assert list(vague_names(example)) == [(4, "given"), (5, "own"), (5, "each")]
+    places = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for package in PACKAGES
+        for path in python_files(package)
+        for line, name in vague_names(path)
+    ]
+    assert places == [], f"name what it is: label, verdict, passage, belief; not {', '.join(sorted(VAGUE))}"
 
 
 def test_phrases_are_found_where_they_stand_and_only_there(tmp_path):

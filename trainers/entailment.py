@@ -133,8 +133,10 @@ def short_inputs(scorer: EntailmentScorer, pairs: Sequence[LabeledPair]) -> Any:
         return set(re.findall(r"\w+", text.lower()))
 
     grids = scorer.parts([Pair(pair.question, pair.premise, pair.hypothesis) for pair in pairs])
-    asked = [(grid[0], words(pair.hypothesis)) for grid, pair in zip(grids, pairs, strict=True)]
-    return scorer.encode([max(parts, key=lambda part: len(own & words(part.premise))) for parts, own in asked])
+    inputs = [(grid[0], words(pair.hypothesis)) for grid, pair in zip(grids, pairs, strict=True)]
+    return scorer.encode(
+        [max(parts, key=lambda part: len(hypothesis & words(part.premise))) for parts, hypothesis in inputs]
+    )
 
 
 def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
@@ -164,7 +166,7 @@ def divide_logits(adapter: Path, temperature: float) -> None:
 
 def verdicts_of(pairs: Sequence[LabeledPair]) -> list[Verdict]:
     """Return pairs as verdicts on responses: the premise is right if it entails the hypothesis."""
-    return [Verdict(each.question, (each.hypothesis,), each.premise, each.label == 0) for each in pairs]
+    return [Verdict(pair.question, (pair.hypothesis,), pair.premise, pair.label == 0) for pair in pairs]
 
 
 def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:

@@ -68,18 +68,18 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
     queries: dict[str, Query] = {}
     corpus: dict[str, Passage] = {}
     for source in task.input:
-        source_queries, passages = read_source(source, task.corpus, task)
+        questions, passages = read_source(source, task.corpus, task)
         if passages is None:  # also of unused questions, which must not make searching easier
-            passages, source_queries = pool_passages(source_queries)
+            passages, questions = pool_passages(questions)
         name = Path(source).name.partition(".")[0]
-        source_queries = [replace(query, metadata={"group": name, **query.metadata}) for query in source_queries]
-        source_queries = [query for query in source_queries if not task.groups or query.metadata["group"] in task.groups]
-        source_queries = spread(source_queries, task.limit_each)
-        taken = [f"question id {query.id!r}" for query in source_queries if query.id in queries]
+        questions = [replace(query, metadata={"group": name, **query.metadata}) for query in questions]
+        questions = [query for query in questions if not task.groups or query.metadata["group"] in task.groups]
+        questions = spread(questions, task.limit_each)
+        taken = [f"question id {query.id!r}" for query in questions if query.id in queries]
         taken += [f"passage id {name!r}" for name, passage in passages.items() if corpus.get(name, passage) != passage]
         if taken:
             raise ValueError(f"{source}: {taken[0]} is used in an earlier input; rename one")
-        queries |= {query.id: query for query in source_queries}
+        queries |= {query.id: query for query in questions}
         corpus |= passages
     sources = ", ".join(task.input)
     if not queries:

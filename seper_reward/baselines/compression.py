@@ -57,12 +57,12 @@ def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) 
     """
     # rounding: 0.55 * 20 is slightly above 11
     budget = math.ceil(keep * sum(lengths) - 1e-9)
-    kept: list[int] = []
+    places: list[int] = []
     for place in sorted(range(len(scores)), key=lambda at: -scores[at]):
-        if sum(lengths[at] for at in kept) >= budget:
+        if sum(lengths[at] for at in places) >= budget:
             break
-        kept.append(place)
-    return kept
+        places.append(place)
+    return places
 
 
 def span_means(
@@ -75,7 +75,7 @@ def span_means(
     """
     tokens = list(zip(offsets, values, strict=True))
     inside = [[value for (low, high), value in tokens if low < end and high > start] for start, end in spans]
-    return [statistics.fmean(own) if own else 0.0 for own in inside]
+    return [statistics.fmean(span_values) if span_values else 0.0 for span_values in inside]
 
 
 class SelectiveContext:
@@ -93,13 +93,13 @@ class SelectiveContext:
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
         """Return the remaining passages in order."""
-        asked, *texts = map(self._reader.prompts.as_data, [question, *(passage.text for passage in passages)])
-        scored = [self._words(asked, text) for text in texts]
-        kept = set(above_percentile([score for row in scored for _, score in row], self._keep))
+        question, *texts = map(self._reader.prompts.as_data, [question, *(passage.text for passage in passages)])
+        scored = [self._words(question, text) for text in texts]
+        word_places = set(above_percentile([score for row in scored for _, score in row], self._keep))
         left: list[Passage] = []
         place = 0
         for passage, row in zip(passages, scored, strict=True):
-            words = [text for at, (text, _) in enumerate(row, place) if at in kept]
+            words = [text for at, (text, _) in enumerate(row, place) if at in word_places]
             place += len(row)
             if words:
                 left.append(replace(passage, text=" ".join(words)))
@@ -108,13 +108,13 @@ class SelectiveContext:
     def _words(self, question: str, text: str) -> list[tuple[str, float]]:
         """Return the words of a text with the means of their tokens' scores."""
         tokenizer, sentences = self._reader.sampler.tokenizer, split_sentences(text)
-        found: list[tuple[str, float]] = []
+        word_scores: list[tuple[str, float]] = []
         for sentence, row in zip(sentences, self._scores(question, sentences), strict=True):
             words = list(re.finditer(r"\S+", sentence))
             offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
             scores = span_means([word.span() for word in words], offsets, row)
-            found += zip([word[0] for word in words], scores, strict=True)
-        return found
+            word_scores += zip([word[0] for word in words], scores, strict=True)
+        return word_scores
 
     def _scores(self, question: str, sentences: Sequence[str]) -> list[list[float]]:
         """Return the self-information of each token of sentences; the question is not used."""
@@ -152,10 +152,10 @@ class LongLLMLingua:
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
         """Return the remaining passages, the best one first."""
         reader, tokenizer = self._reader, self._reader.sampler.tokenizer
-        asked = f" {reader.prompts.as_data(question)} {_SUFFIX}"
-        room = reader.sampler.max_prompt_tokens - len(token_ids(tokenizer, asked))
+        suffix = f" {reader.prompts.as_data(question)} {_SUFFIX}"
+        room = reader.sampler.max_prompt_tokens - len(token_ids(tokenizer, suffix))
         texts = [reader.prompts.fit([passage], lambda shown: shown[0], room).text for passage in passages]
-        scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
+        scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [suffix] * len(texts))]
         lengths = [len(token_ids(tokenizer, text)) for text in texts]
         return tuple(passages[place] for place in within_budget(scores, lengths, self._keep))
 
@@ -194,14 +194,14 @@ def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Seque
     pairs = list(zip(prompts, texts, strict=True))
 
     def compute(missing: list[int]) -> list[list[float]]:
-        found: list[list[float]] = []
+        rows: list[list[float]] = []
         for start in range(0, len(missing), _BATCH_SIZE):
             batch, chunk = zip(*(pairs[at] for at in missing[start : start + _BATCH_SIZE]), strict=True)
             longest = max(map(len, reader.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
             sampler = reader.sampler.with_options(replace(reader.sampler.options, max_new_tokens=max(longest, 1)))
             log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
-            found += log_probs
-        return found
+            rows += log_probs
+        return rows
 
     return answers_through(reader.cache, "token log-probs", reader.sampler, pairs, compute)
 
@@ -246,7 +246,7 @@ class CompressionResult(Record):
         header = ["k", "reranker", "compression", "ΔSePer", "gain of the compression, else of the reranker"]
         header += ["exact match", "harm rate", "passages", "tokens"]
         parts = []
-        for name, found in self.readers.items():
+        for name, result in self.readers.items():
             rows = [
                 [
                     row.k,
@@ -259,10 +259,10 @@ class CompressionResult(Record):
                     f"{row.passages:.1f}",
                     f"{row.tokens:.0f}",
                 ]
-                for row in sorted(found.variants, key=lambda row: row.k)
+                for row in sorted(result.variants, key=lambda row: row.k)
             ]
-            counts = questions_text(found.questions, found.left_out)
-            parts.append(f"Reader {name}: {counts}, SePer without a passage {found.baseline_seper:.3f}")
+            counts = questions_text(result.questions, result.left_out)
+            parts.append(f"Reader {name}: {counts}, SePer without a passage {result.baseline_seper:.3f}")
             parts.append(markdown_table(header, rows))
         return "\n\n".join(parts)
 
@@ -270,10 +270,10 @@ class CompressionResult(Record):
         """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader."""
         figure = new_figure(4.5 * len(self.readers) + 2.5, 4)
         panels = figure.subplots(1, len(self.readers), sharey=True, squeeze=False)[0]
-        for axes, (name, found) in zip(panels, self.readers.items(), strict=True):
+        for axes, (name, result) in zip(panels, self.readers.items(), strict=True):
             lines: dict[str, list[VariantResult]] = {}
-            for row in found.variants:
-                added = [each for each in (row.reranker, row.compression) if each != NONE]
+            for row in result.variants:
+                added = [method for method in (row.reranker, row.compression) if method != NONE]
                 lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
             for number, (label, rows) in enumerate(lines.items()):
                 depths, means = [row.k for row in rows], [row.delta_seper.value for row in rows]
@@ -282,7 +282,7 @@ class CompressionResult(Record):
                     if row.delta_seper.interval:
                         axes.vlines(row.k, *row.delta_seper.interval, color=line.get_color(), alpha=0.3)
             axes.axhline(0, color="#d5d8dc", zorder=0)
-            axes.set_xticks(sorted({row.k for row in found.variants}))
+            axes.set_xticks(sorted({row.k for row in result.variants}))
             axes.set_xlabel("passages before compression")
             axes.set_title(f"reader {name}", fontsize=10)
         panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
@@ -332,18 +332,18 @@ def measure_variants(
     measure no question.
     """
     compressors = {
-        name: {each: load_compressor(each, scorer.reader, keep) for each in compressions if each != NONE}
+        name: {kind: load_compressor(kind, scorer.reader, keep) for kind in compressions if kind != NONE}
         for name, scorer in scorers.items()
     }
     questions = [query.question for query in queries]
-    found = dict(zip(questions, retriever.retrieve(questions, candidates), strict=True))
-    orders: dict[str, dict[str, Context]] = {NONE: found}  # by reranker and question
+    contexts = dict(zip(questions, retriever.retrieve(questions, candidates), strict=True))
+    orders: dict[str, dict[str, Context]] = {NONE: contexts}  # by reranker and question
     for name, reranker in rerankers.items():
-        bar = tqdm(found.items(), desc=f"reranking by {name}", unit="question")
+        bar = tqdm(contexts.items(), desc=f"reranking by {name}", unit="question")
         orders[name] = {question: reranker.rerank(question, passages) for question, passages in bar}
     variants = [
-        Variant(*each)
-        for each in itertools.product(orders, dict.fromkeys([NONE, *compressions]), dict.fromkeys(depths))
+        Variant(*combination)
+        for combination in itertools.product(orders, dict.fromkeys([NONE, *compressions]), dict.fromkeys(depths))
     ]
     readers = {
         name: _reader_result(name, scorer, queries, orders, variants, compressors[name])
@@ -373,7 +373,7 @@ def _reader_result(
     )
     contexts = [[(), *row.values()] for _, row in shown]
     beliefs = measured(scorer, [query for query, _ in shown], contexts, title=f"measuring {name}")
-    rows = [_Row(*own, row) for own, row in zip(shown, beliefs, strict=True) if row is not None]
+    rows = [_Row(*pair, row) for pair, row in zip(shown, beliefs, strict=True) if row is not None]
     if not rows:
         raise ValueError(f"expected questions that reader {name!r} can measure, got none of {len(queries)}")
     return ReaderResult(
@@ -386,17 +386,17 @@ def _reader_result(
 
 def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer) -> VariantResult:
     moved = [row.moved(variant) for row in rows]
-    deltas = [each.delta_seper for each in moved]
+    deltas = [effect.delta_seper for effect in moved]
     without = [row.moved(variant.without).delta_seper for row in rows]
     matches = [
-        expected_metric(each.belief, row.query.answers, exact_match) for row, each in zip(rows, moved, strict=True)
+        expected_metric(effect.belief, row.query.answers, exact_match) for row, effect in zip(rows, moved, strict=True)
     ]
     return VariantResult(
         *variant,
         mean_over_questions(deltas),
         None if variant == variant.without else lead_over_questions(deltas, without),
         mean_over_questions(matches),
-        mean_over_questions([each.soft.high < -MARGIN for each in moved]),
+        mean_over_questions([effect.soft.high < -MARGIN for effect in moved]),
         mean([len(row.shown[variant]) for row in rows]),
         mean([_tokens(scorer, row.shown[variant]) for row in rows]),
     )

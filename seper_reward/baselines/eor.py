@@ -89,7 +89,7 @@ class ConsistencyResult:
         errors = list(next(iter(sources.values())).errors)
         done = [[name, row.accuracy, row.mrwr, row.mrlr] for name, row in sources.items()]
         wrong = [
-            [name, *(cell(row.errors[each]) for each in errors), cell(row.abstained)] for name, row in sources.items()
+            [name, *(cell(row.errors[kind]) for kind in errors), cell(row.abstained)] for name, row in sources.items()
         ]
         sizes = [str(size) for size, _ in enumerate(bounds, 1)]
         return "\n\n".join(
@@ -223,9 +223,9 @@ class EoRResult(Record):
         voters = self.voters
         chosen = ", ".join(f"{name} in {count}" for name, count in self.chosen.items())
         votes = [[name, row.accuracy, cell(row.mrlr), lead_text(row.lead)] for name, row in voters.items()]
-        names = list(dict.fromkeys(each for row in voters.values() for kind in row.weights.values() for each in kind))
+        names = list(dict.fromkeys(name for row in voters.values() for kind in row.weights.values() for name in kind))
         weights = [
-            [name, *(cell((row.weights["similarities"] | row.weights["retrievers"]).get(each)) for each in names)]
+            [name, *(cell((row.weights["similarities"] | row.weights["retrievers"]).get(column)) for column in names)]
             for name, row in voters.items()
         ]
         return "\n\n".join(
@@ -288,23 +288,24 @@ def eor(
     each question by retriever; ``judge`` is that of ``verdicts``. Raises ``ValueError`` if all questions are in one
     fold.
     """
-    asked = _ask(asking, queries, sources, judge, folds)
-    if len({each.fold for each in asked}) < 2:
+    records = _ask(asking, queries, sources, judge, folds)
+    if len({record.fold for record in records}) < 2:
         raise ValueError(
-            f"expected questions in at least two folds, got {len(asked)} that the reader can read; use more questions"
+            f"expected questions in at least two folds, got {len(records)} that the reader can read; "
+            "use more questions"
         )
     names = list(sources)
-    right = _right(asked)
-    answered = [(each.query, each.shown, each.candidates.texts) for each in asked]
-    single, chosen = _best_single(asked, right, names)
+    right = _right(records)
+    answered = [(record.query, record.shown, record.candidates.texts) for record in records]
+    single, chosen = _best_single(records, right, names)
     return EoRResult(
-        len(asked),
+        len(records),
         folds,
         pooling,
         mean_over_questions(single),
         chosen,
-        {name: _vote_result(options, asked, right, single, names) for name, options in _votes(pooling).items()},
-        consistency(names, answered, len(queries) - len(asked), right),
+        {name: _vote_result(options, records, right, single, names) for name, options in _votes(pooling).items()},
+        consistency(names, answered, len(queries) - len(records), right),
     )
 
 
@@ -321,16 +322,16 @@ def _ask(
         asking.expect(query.question, shown[query.id])
 
     def ask(query: Query) -> _Asked:
-        own = asking.candidates(query.question, shown[query.id])
-        right = verdicts(query, own.texts, judge) if query.answers else {}
-        return _Asked(query, shown[query.id], own, fold_of(query.id, folds), right)
+        candidates = asking.candidates(query.question, shown[query.id])
+        right = verdicts(query, candidates.texts, judge) if query.answers else {}
+        return _Asked(query, shown[query.id], candidates, fold_of(query.id, folds), right)
 
-    return [asked for _, asked in each_scorable(queries, ask, title="answering")]
+    return [record for _, record in each_scorable(queries, ask, title="answering")]
 
 
-def _best_single(asked: Sequence[_Asked], right: np.ndarray, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
+def _best_single(records: Sequence[_Asked], right: np.ndarray, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
     """Return ``(Q,)`` whether the best retriever of the other folds is right, and the number of folds by retriever."""
-    folds = np.array([each.fold for each in asked])
+    folds = np.array([record.fold for record in records])
     best = {fold: int(right[:, folds != fold].mean(axis=1).argmax()) for fold in sorted(set(folds.tolist()))}
     single = np.array([right[best[fold], number] for number, fold in enumerate(folds.tolist())])
     counts = {name: sum(place == at for place in best.values()) for at, name in enumerate(names)}
@@ -338,18 +339,18 @@ def _best_single(asked: Sequence[_Asked], right: np.ndarray, names: Sequence[str
 
 
 def _vote_result(
-    options: VoteOptions, asked: Sequence[_Asked], right: np.ndarray, single: np.ndarray, names: Sequence[str]
+    options: VoteOptions, records: Sequence[_Asked], right: np.ndarray, single: np.ndarray, names: Sequence[str]
 ) -> VoteResult:
-    folds = [*sorted({each.fold for each in asked}), None]  # None uses all questions
+    folds = [*sorted({record.fold for record in records}), None]  # None uses all questions
     learned = {
-        fold: _learn([each for each in asked if each.fold != fold], options)
+        fold: _learn([record for record in records if record.fold != fold], options)
         for fold in tqdm(folds, desc="searching weights", unit="fold", leave=False)
     }
-    own = np.array([each.right[each.candidates.vote(learned[each.fold], options).text] for each in asked])
+    hits = np.array([record.right[record.candidates.vote(learned[record.fold], options).text] for record in records])
     return VoteResult(
-        mean_over_questions(own),
-        lead_over_questions(own, single),
-        rounded_or_none(float(mean_win_and_lose_ratios(np.vstack([right, own]))[1][-1])),
+        mean_over_questions(hits),
+        lead_over_questions(hits, single),
+        rounded_or_none(float(mean_win_and_lose_ratios(np.vstack([right, hits]))[1][-1])),
         {
             "similarities": dict(zip(options.similarities, learned[None].similarities, strict=True)),
             "retrievers": dict(zip(names, learned[None].retrievers, strict=True)),
@@ -362,14 +363,14 @@ def _votes(pooling: Pooling) -> dict[str, VoteOptions]:
 
 
 def _learn(dev: Sequence[_Asked], options: VoteOptions) -> VoteWeights:
-    similarity = np.stack([each.candidates.similarity for each in dev])
-    silent = np.stack([each.candidates.silent for each in dev])
+    similarity = np.stack([record.candidates.similarity for record in dev])
+    silent = np.stack([record.candidates.silent for record in dev])
     return search_weights(similarity, silent, _right(dev), options)
 
 
-def _right(asked: Sequence[_Asked]) -> np.ndarray:
+def _right(records: Sequence[_Asked]) -> np.ndarray:
     """Return ``(R, Q)`` whether the answer with each retriever's passages is right."""
-    return np.array([[each.right[text] for text in each.candidates.texts] for each in asked]).T
+    return np.array([[record.right[text] for text in record.candidates.texts] for record in records]).T
 
 
 def command(config: EoROptions) -> str:
@@ -384,8 +385,8 @@ def command(config: EoROptions) -> str:
         queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
         scorer = SePerScorer.from_pretrained(config)
         judge = scorer.judge if config.metric == "entailment" else None
-        own = config.prompt if isinstance(config.prompt, dict) else {}
-        prompts = (own.get("background", BACKGROUND_PROMPT), own.get("compress", COMPRESS_PROMPT))
+        templates = config.prompt if isinstance(config.prompt, dict) else {}
+        prompts = (templates.get("background", BACKGROUND_PROMPT), templates.get("compress", COMPRESS_PROMPT))
         with profiling() as profile:
             questions = [query.question for query in queries]
             sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts, config.reranker)
@@ -394,10 +395,10 @@ def command(config: EoROptions) -> str:
                 compared = eor(asking, queries, sources, pooling=config.pooling, judge=judge)
                 result = replace(compared, per_question=costs_per(total_costs(profile), len(queries)))
             else:
-                asked = _ask(asking, queries, sources, judge)
-                rows = _answers(config, saved, asked)
+                records = _ask(asking, queries, sources, judge)
+                rows = _answers(config, saved, records)
                 right = mean_over_questions([row["right"] for row in rows if "right" in row])
-                known = [each for each in asked if each.query.answers]
+                known = [record for record in records if record.query.answers]
                 alone = _right(known) if known else [()] * len(sources)
                 accuracies = dict(zip(sources, map(mean_over_questions, alone), strict=True))
                 chosen, left_out = Counter(row["source"] for row in rows), len(queries) - len(rows)
@@ -408,17 +409,17 @@ def command(config: EoROptions) -> str:
     return _save(config, result) if isinstance(result, EoRResult) else ""
 
 
-def _answers(config: EoROptions, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
+def _answers(config: EoROptions, saved: Mapping[str, Any], records: Sequence[_Asked]) -> list[dict[str, Any]]:
     """Return the answers of a saved ensemble, with ``right`` if there is a gold answer."""
-    weights = VoteWeights(*(tuple(each.values()) for each in saved["weights"][_SAVED_VOTE].values()))
+    weights = VoteWeights(*(tuple(by_name.values()) for by_name in saved["weights"][_SAVED_VOTE].values()))
     options = _votes(config.pooling)[_SAVED_VOTE]
     rows = []
-    for each in asked:
-        own = each.candidates.vote(weights, options)
-        scores = dict(zip(config.sources, map(rounded_or_none, own.scores), strict=True))
-        row = {"question_id": each.query.id, "question": each.query.question, "answer": own.text}
-        right = {"right": each.right[own.text]} if each.query.answers else {}
-        rows.append({**row, "source": config.sources[own.source], "scores": scores, **right})
+    for record in records:
+        elected = record.candidates.vote(weights, options)
+        scores = dict(zip(config.sources, map(rounded_or_none, elected.scores), strict=True))
+        row = {"question_id": record.query.id, "question": record.query.question, "answer": elected.text}
+        right = {"right": record.right[elected.text]} if record.query.answers else {}
+        rows.append({**row, "source": config.sources[elected.source], "scores": scores, **right})
     return rows
 
 

@@ -52,17 +52,17 @@ class ERAGResult(Record):
     def table(self) -> str:
         """Return the correlations of labelers' metrics with the reader's score and gain, by retriever and depth."""
         parts = []
-        for retriever, found in self.retrievers.items():
-            ends = dict(found.end_to_end)
+        for retriever, result in self.retrievers.items():
+            ends = dict(result.end_to_end)
             parts.append(f"{retriever}, no passage: {self.metric} {ends.pop('0')}")
             for depth, score in ends.items():
                 parts.append(f"{retriever}, {depth} passages: {self.metric} {score}")
                 parts[-1] += "".join(
-                    f"\n{_rank_table(f'{title} with the {target}', coefficient, by_labeler, depth, found.labels)}"
-                    for target, by_labeler in found.correlation.items()
+                    f"\n{_rank_table(f'{title} with the {target}', coefficient, by_labeler, depth, result.labels)}"
+                    for target, by_labeler in result.correlation.items()
                     for coefficient, title in (("kendall", "Kendall tau"), ("spearman", "Spearman rho"))
                 )
-            parts.append(costs_table({name: row.per_label for name, row in found.labels.items()}, "a label costs"))
+            parts.append(costs_table({name: row.per_label for name, row in result.labels.items()}, "a label costs"))
         return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
@@ -70,8 +70,8 @@ class ERAGResult(Record):
         panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
         series: dict[str, dict[str, dict[str, Statistic]]] = {title: {} for title in panels}
         for title, target in panels.items():
-            for retriever, found in self.retrievers.items():
-                for labeler, by_depth in found.correlation[target].items():
+            for retriever, result in self.retrievers.items():
+                for labeler, by_depth in result.correlation[target].items():
                     for depth, by_metric in by_depth.items():
                         row = series[title].setdefault(f"P@{depth}, {retriever}", {})
                         row[labeler] = by_metric["p"]["kendall"]
@@ -101,21 +101,21 @@ def erag(
                 relevance_of(query)  # without marks, all labels of the question would be 0
             except BadRowError as error:
                 raise BadRowError(f"{error}; or leave gold out of the labelers") from error
-    found = {
+    results = {
         name: _measure_lists(retrieved(queries, retriever, max(depths)), labelers, answering, depths, margin)
         for name, retriever in retrievers.items()
     }
-    return ERAGResult(answering.name.removeprefix("erag_"), len(queries), found)
+    return ERAGResult(answering.name.removeprefix("erag_"), len(queries), results)
 
 
 def retrieved(queries: Sequence[Query], retriever: Retriever, top_k: int) -> list[Query]:
     """Return the queries with the retrieved passages as their passages, with metadata from the original ones."""
-    found = []
-    for query, passages in zip(queries, retriever.retrieve([each.question for each in queries], top_k), strict=True):
-        own = {passage.id: passage.metadata for passage in query.passages}
-        marked = [replace(each, metadata=own.get(each.id, each.metadata)) for each in passages]
-        found.append(replace(query, passages=tuple(marked)))
-    return found
+    with_passages = []
+    for query, passages in zip(queries, retriever.retrieve([query.question for query in queries], top_k), strict=True):
+        metadata = {passage.id: passage.metadata for passage in query.passages}
+        marked = [replace(passage, metadata=metadata.get(passage.id, passage.metadata)) for passage in passages]
+        with_passages.append(replace(query, passages=tuple(marked)))
+    return with_passages
 
 
 def _measure_lists(
@@ -130,11 +130,11 @@ def _measure_lists(
     targets = {"score": scores, "gain": [row and {k: row[k] - row[0] for k in row} for row in scores]}
     return RetrieverResult(
         {str(depth): mean_over_questions([row[depth] for row in scores if row]) for depth in (0, *depths)},
-        {name: _labeler_result(found) for name, found in labelled.items()},
+        {name: _labeler_result(labels) for name, labels in labelled.items()},
         {
             target: {
-                name: {str(depth): _correlations(found, rows, depth, margin) for depth in depths}
-                for name, found in labelled.items()
+                name: {str(depth): _correlations(labels, rows, depth, margin) for depth in depths}
+                for name, labels in labelled.items()
             }
             for target, rows in targets.items()
         },
@@ -145,20 +145,20 @@ def end_to_end(
     queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
 ) -> list[dict[int, float] | None]:
     """Return per question the reader's score by the number of first passages shown together; ``None`` if too long."""
-    asked = [
+    requests = [
         Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
     ]
     return [
         None
         if isinstance(row, UnscorableError)
         else {depth: reading.mean.value for depth, reading in zip(depths, row, strict=True)}
-        for row in answering.read(asked, answering.scorer.batch_size)
+        for row in answering.read(requests, answering.scorer.batch_size)
     ]
 
 
 def answering_labeler(scorer: SePerScorer, labelers: Sequence[str], seed: int) -> ERAGLabeler:
     """Return the labeler that scores whole lists as the first of erag in ``labelers``, also without a passage."""
-    erag = next((own for own in map(parse_labeler, labelers) if own.labeler == "erag"), parse_labeler("erag"))
+    erag = next((named for named in map(parse_labeler, labelers) if named.labeler == "erag"), parse_labeler("erag"))
     greedy = ERAGOptions.preset(erag.options["preset"]).greedy
     return ERAGLabeler(scorer.with_sampling(seed=seed), erag.kind, ERAGOptions(greedy=greedy))
 

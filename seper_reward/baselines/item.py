@@ -70,14 +70,14 @@ class ItemResult(Record):
         by_marks = [["given order", str(self.questions), *unscored, *_cells(self.given_order)]]
         for name, row in judges.items():
             count, means = str(row.questions), _cells(row.ndcg)
-            by_marks.append([name, count, *(cell(getattr(row, each)) for each in names), *means[: len(depths)]])
+            by_marks.append([name, count, *(cell(getattr(row, measure)) for measure in names), *means[: len(depths)]])
             if by_relevance := means[len(depths) :]:
                 by_marks.append([f"{name}, by relevance", count, *unscored, *by_relevance])
         answers = {**self.answers, **{name: row.answers for name, row in judges.items()}}
         metrics = list(next(iter(answers.values())))
         by_answers = [[name, *(row[metric] for metric in metrics)] for name, row in answers.items()]
         against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
-        agreement = [[name, *(row.agreement[each] for each in against)] for name, row in judges.items()]
+        agreement = [[name, *(row.agreement[reference] for reference in against)] for name, row in judges.items()]
         return "\n\n".join(
             [
                 text_table(["judge", "questions", *names, *depths], by_marks),
@@ -163,18 +163,18 @@ def _judge_result(
     missed: int,
 ) -> JudgeResult:
     judged = [_judged_query(row, grades[row.query.id], marks[row.query.id], margin) for row in labelled.labeled]
-    chosen = [_at(each.labeled.query, each.chosen) for each in judged]
+    chosen = [_at(verdict.labeled.query, verdict.chosen) for verdict in judged]
     ndcg: dict[str, Statistic] = {}
     for name in judged[0].orders if judged else ("ndcg",):
-        orders = [[each.grades[place] for place in each.orders[name]] for each in judged]
-        ndcg |= _ndcg(name, orders, [each.labeled.query for each in judged], missed)
+        orders = [[verdict.grades[place] for place in verdict.orders[name]] for verdict in judged]
+        ndcg |= _ndcg(name, orders, [verdict.labeled.query for verdict in judged], missed)
     return JudgeResult(
         questions=len(judged),
         left_out=labelled.reasons,
         chosen=mean_over_questions(list(map(len, chosen))),
         **_precision_and_recall(judged),
         ndcg=ndcg,
-        answers=_answers(reader, [each.labeled.query for each in judged], chosen),
+        answers=_answers(reader, [verdict.labeled.query for verdict in judged], chosen),
         agreement=_agreement(judged, compared),
         per_question=costs_per(labelled.costs, len(labelled.rows)),
     )
@@ -189,7 +189,7 @@ def _ndcg(name: str, lists: Sequence[Sequence[float]], queries: Sequence[Query],
 
 
 def _cells(row: Mapping[str, Statistic]) -> list[str]:
-    return [cell(found.value) for found in row.values()]
+    return [cell(statistic.value) for statistic in row.values()]
 
 
 def _judged_query(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin: float) -> _Judged:
@@ -205,20 +205,20 @@ def _judged_query(labeled: LabeledQuery, grades: list[int], marks: list[bool], m
 
 def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
     """Return micro-averaged precision and recall, and their means over questions; ``None`` without a question."""
-    hits = [sum(each.marks[place] for place in each.chosen) for each in judged]
-    chosen, relevant = [len(each.chosen) for each in judged], [sum(each.marks) for each in judged]
+    hits = [sum(verdict.marks[place] for place in verdict.chosen) for verdict in judged]
+    chosen, relevant = [len(verdict.chosen) for verdict in judged], [sum(verdict.marks) for verdict in judged]
     precision, recall = _ratio(sum(hits), sum(chosen)), _ratio(sum(hits), sum(relevant))
     means = {
         "mean_precision": mean_over_questions([_ratio(*row) for row in zip(hits, chosen, strict=True)]),
         "mean_recall": mean_over_questions([_ratio(*row) for row in zip(hits, relevant, strict=True)]),
     }
-    found = {
+    scores = {
         "precision": precision,
         "recall": recall,
         "f1": _harmonic(precision, recall),
-        "f1_of_means": _harmonic(*(found.value or 0.0 for found in means.values())),
+        "f1_of_means": _harmonic(*(statistic.value or 0.0 for statistic in means.values())),
     }
-    return {**means, **{name: rounded(value) if judged else None for name, value in found.items()}}
+    return {**means, **{name: rounded(value) if judged else None for name, value in scores.items()}}
 
 
 def _answers(
@@ -228,9 +228,9 @@ def _answers(
     texts: list[tuple[str, Query]] = []
     for query, passages in zip(queries, shown, strict=True):
         if query.answers:
-            (found,) = reader.responses([Asked(query.question, (), (tuple(passages),))])
-            if not isinstance(found, UnscorableError):
-                texts.append((found[0].texts[0], query))
+            (responses,) = reader.responses([Asked(query.question, (), (tuple(passages),))])
+            if not isinstance(responses, UnscorableError):
+                texts.append((responses[0].texts[0], query))
     return {
         name: mean_over_questions([metric(text, query.answers) for text, query in texts])
         for name, metric in (("exact_match", exact_match), ("token_f1", token_f1))
@@ -239,16 +239,18 @@ def _answers(
 
 def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) -> dict[str, Statistic]:
     """Return Pearson's r of the labels with marks, and with the reference on questions that both label."""
-    found = {"marks": _pooled_correlation(judged, [each.grades for each in judged])}
+    correlations = {"marks": _pooled_correlation(judged, [verdict.grades for verdict in judged])}
     if compared:
-        both = [each for each in judged if each.labeled.query.id in compared]
-        found["reference"] = _pooled_correlation(both, [compared[each.labeled.query.id].labels for each in both])
-    return found
+        both = [verdict for verdict in judged if verdict.labeled.query.id in compared]
+        correlations["reference"] = _pooled_correlation(
+            both, [compared[verdict.labeled.query.id].labels for verdict in both]
+        )
+    return correlations
 
 
 def _pooled_correlation(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> Statistic:
-    labels = [label for each in judged for label in each.labeled.labels]
-    owner = [number for number, each in enumerate(judged) for _ in each.labeled.labels]
+    labels = [label for verdict in judged for label in verdict.labeled.labels]
+    owner = [number for number, verdict in enumerate(judged) for _ in verdict.labeled.labels]
     pooled = PooledPearson({"labels": labels}, [value for row in targets for value in row], owner)
     return pooled.described(partial(pooled.pearson, "labels"))
 

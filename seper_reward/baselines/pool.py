@@ -65,7 +65,7 @@ class Candidates:
         """Return the answer that wins the vote of EoR."""
         scores = vote_scores(self.similarity[None], self.silent[None], weights, options)
         (place,) = winners(scores, weights).tolist()
-        return Elected(self.texts[place], place, [each if each >= 0 else math.nan for each in scores[0].tolist()])
+        return Elected(self.texts[place], place, [score if score >= 0 else math.nan for score in scores[0].tolist()])
 
 
 class Ensemble:
@@ -81,8 +81,8 @@ class Ensemble:
 
     def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
         """Return the candidates for a question with the passages of each of R retrievers, which may be empty."""
-        asked = [Asked(question, (), tuple(map(tuple, shown)))]
-        texts = tuple(row.texts[0] for row in unwrap(self._reader.responses(asked)[0]))
+        requests = [Asked(question, (), tuple(map(tuple, shown)))]
+        texts = tuple(row.texts[0] for row in unwrap(self._reader.responses(requests)[0]))
         silent = np.array(list(map(_is_silent, texts)))
         return Candidates(texts, silent, answer_similarities(self._judge, self._encoder, question, texts))
 
@@ -111,16 +111,16 @@ def answer_similarities(
 
     def mutual(question: str) -> list[float]:
         both = [(Pair(question, one, other), Pair(question, other, one)) for one, other in pairs]
-        judged = judge.probs([pair for each in both for pair in each])
+        judged = judge.probs([pair for directions in both for pair in directions])
         return [(judged[there] + judged[back]) / 2 for there, back in both]
 
-    said = [" ".join(text.split()) for text in texts]
-    distinct = sorted({text for text in said if text})
+    texts = [" ".join(text.split()) for text in texts]
+    distinct = sorted({text for text in texts if text})
     pairs = list(itertools.combinations(distinct, 2))
     # without the tokens that begin and end each text
     rows = encoder.encode(distinct, output_value="token_embeddings", show_progress_bar=False)
     vectors = {text: row[1:-1].float().cpu() for text, row in zip(distinct, rows, strict=True)}
-    found: dict[Similarity, list[float]] = {
+    similarities: dict[Similarity, list[float]] = {
         "exact_match": [float(normalize_answer(one) == normalize_answer(other)) for one, other in pairs],
         "containment": [float(holds_answer(one, (other,)) or holds_answer(other, (one,))) for one, other in pairs],
         "bertscore": [bertscore_f1(vectors[one], vectors[other]) for one, other in pairs],
@@ -131,9 +131,9 @@ def answer_similarities(
     table = np.zeros((len(SIMILARITIES), len(number), len(number)))
     table[:, range(len(distinct)), range(len(distinct))] = 1.0
     for at, (one, other) in enumerate(pairs):
-        values = [found[name][at] for name in SIMILARITIES]
+        values = [similarities[name][at] for name in SIMILARITIES]
         table[:, number[one], number[other]] = table[:, number[other], number[one]] = values
-    places = [number[text] for text in said]
+    places = [number[text] for text in texts]
     return table[:, places][:, :, places]
 
 
@@ -198,8 +198,8 @@ def _step(name: str) -> tuple[str, list[str]]:
         return _JOIN, parts if len(parts) > 1 else [name[1:-1]]
     if name in (_NONE, _BACKGROUND):
         return name, []
-    if found := re.fullmatch(rf"([^()&@]+)@{_RERANK}@(\d+)", name):
-        return _step(f"{found[1]}@{max(_RERANKED, int(found[2]))}@{_RERANK}@{found[2]}")
+    if match := re.fullmatch(rf"([^()&@]+)@{_RERANK}@(\d+)", name):
+        return _step(f"{match[1]}@{max(_RERANKED, int(match[2]))}@{_RERANK}@{match[2]}")
     before, _, operation = name.rpartition("@")
     number = operation.isdecimal() and int(operation) >= 1
     if (not number and operation != _RERANK) or before.endswith(f"@{_COMPRESS}"):
@@ -232,8 +232,8 @@ class _Pool:
             retriever, number = operands
             self._depths[retriever] = max(int(number), self._depths.get(retriever, 0))
         else:
-            for each in operands:
-                self.expect(each)
+            for operand in operands:
+                self.expect(operand)
 
     def passages(self, name: str) -> Passages:
         if name not in self._made:
@@ -248,15 +248,17 @@ class _Pool:
         if operation == _RETRIEVE:
             retriever, number = operands
             if retriever not in self._made:
-                found = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
-                self._made[retriever] = found
+                passages = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
+                self._made[retriever] = passages
             return [row[: int(number)] for row in self._made[retriever]]
-        made = [self.passages(each) for each in operands]
+        made = [self.passages(operand) for operand in operands]
         if operation == _JOIN:
-            return [tuple(dict.fromkeys(each for part in row for each in part)) for row in zip(*made, strict=True)]
+            return [
+                tuple(dict.fromkeys(passage for part in row for passage in part)) for row in zip(*made, strict=True)
+            ]
         if operation == _RERANK:
             reranker = load_reranker(self._reranker)
-            return [reranker.rerank(*asked) for asked in zip(self._questions, made[0], strict=True)]
+            return [reranker.rerank(*pair) for pair in zip(self._questions, made[0], strict=True)]
         if operation == _COMPRESS:
             return self._write(self._prompts[_COMPRESS], made[0], "compressed")
         return [row[: int(operation)] for row in made[0]]
@@ -265,8 +267,8 @@ class _Pool:
         """Return for each question a passage that the reader writes at temperature 0; none if it cannot."""
         writer = Writer(self._reader, _MAX_TOKENS)
         prompts = [
-            _prompt(writer, template, *asked) if asked[1] or "{passages}" not in template else None
-            for asked in zip(self._questions, lists, strict=True)
+            _prompt(writer, template, question, passages) if passages or "{passages}" not in template else None
+            for question, passages in zip(self._questions, lists, strict=True)
         ]
         distinct = sorted({prompt for prompt in prompts if prompt is not None})
         texts: dict[str | None, str] = {None: ""}
@@ -279,12 +281,12 @@ class _Pool:
 
 
 def _prompt(writer: Writer, template: str, question: str, passages: Sequence[Passage]) -> str | None:
-    asked = writer.as_data(question)
+    question = writer.as_data(question)
 
     def turns(texts: Sequence[str]) -> list[Turn]:
         filled = template.replace("{passages}", "\n".join(f"Passage: {{{at}}}" for at in range(len(texts))))
         fields = {str(at): text for at, text in enumerate(texts)}
-        return [{"role": "user", "content": fill_template(filled, question=asked, **fields)}]
+        return [{"role": "user", "content": fill_template(filled, question=question, **fields)}]
 
     try:
         return writer.prompt(passages, turns)

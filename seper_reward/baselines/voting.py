@@ -96,15 +96,15 @@ def vote_scores(similarity: np.ndarray, silent: np.ndarray, weights: VoteWeights
     shares = shares / shares.sum() if shares.sum() else np.full(len(shares), 1 / len(shares))
     alike = np.einsum("m,qmij->qij", shares, np.asarray(similarity, dtype=float)[:, options.places])
     strength = np.asarray(weights.retrievers, dtype=float)
-    kept = strength > _DROPPED
-    if not kept.any():
-        kept = np.ones_like(kept)
+    eligible = strength > _DROPPED
+    if not eligible.any():
+        eligible = np.ones_like(eligible)
     speaks = ~np.asarray(silent, dtype=bool)  # (Q, R)
     if not options.abstentions_aside:
         speaks = np.ones_like(speaks)
-    speaks = np.where((speaks & kept).any(axis=1, keepdims=True), speaks, True)
-    votes = np.where(speaks & (kept | options.dropped_vote), strength if options.weighted_votes else 1.0, 0.0)
-    candidates = speaks & kept
+    speaks = np.where((speaks & eligible).any(axis=1, keepdims=True), speaks, True)
+    votes = np.where(speaks & (eligible | options.dropped_vote), strength if options.weighted_votes else 1.0, 0.0)
+    candidates = speaks & eligible
     return np.where(candidates, strength * support(alike, votes, candidates, options), -np.inf)
 
 
@@ -139,8 +139,8 @@ def search_weights(similarity: np.ndarray, silent: np.ndarray, right: np.ndarray
         return VoteWeights(tuple(weights[:count]), tuple(weights[count:]))
 
     def accuracy(weights: np.ndarray) -> float:
-        own = split(weights)
-        return float(rows[winners(vote_scores(similarity, silent, own, options), own), questions].mean())
+        candidate = split(weights)
+        return float(rows[winners(vote_scores(similarity, silent, candidate, options), candidate), questions].mean())
 
     equal = [options.most_of_a_similarity / 2] * count
     starts = [[*equal, *strength] for strength in _starting_strengths(rows)]
@@ -158,15 +158,15 @@ def _search(
     from scipy.optimize import minimize
 
     low, high = (np.array(side, dtype=float) for side in zip(*bounds, strict=True))
-    found = []
+    results = []
     for start in starts:
         first = np.clip(np.asarray(start, dtype=float), low, high)
         simplex = np.vstack([first, *(_switch(first, at, low, high) for at in range(len(first)))])
         options = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-6}
-        found.append(
-            minimize(lambda each: -accuracy(each), first, method="Nelder-Mead", bounds=list(bounds), options=options)
+        results.append(
+            minimize(lambda point: -accuracy(point), first, method="Nelder-Mead", bounds=list(bounds), options=options)
         )
-    best = min(found, key=lambda each: float(each.fun))
+    best = min(results, key=lambda result: float(result.fun))
     return tuple(map(float, best.x))
 
 

@@ -103,9 +103,9 @@ class Session:
 
     def search(self, query: str, *, keep: Sequence[Passage] = ()) -> None:
         """Search, and show the reader the passages after those in ``keep``."""
-        (found,) = self._tools.retriever.retrieve([query], self.options.top_k)
+        (passages,) = self._tools.retriever.retrieve([query], self.options.top_k)
         self.searches += 1
-        self._show(Step("search", query, (*keep, *(passage for passage in found if passage not in keep))))
+        self._show(Step("search", query, (*keep, *(passage for passage in passages if passage not in keep))))
 
     def refuse(self) -> None:
         """Remove all passages from the context."""
@@ -161,14 +161,14 @@ class Session:
 def _reasoning(question: str, passages: Sequence[str], so_far: str) -> list[Turn]:
     """Return the conversation that asks for the next sentence of a chain of thought."""
     shown = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
-    asked = [
+    lines = [
         *(["Passages:", *shown] if shown else []),
         f"Question: {question}",
         f"Thoughts so far: {so_far}",
         "Write the next thought that leads to the answer, in one sentence. If you know the answer, write: So "
         f"{ANSWER_MARK}: ...",
     ]
-    return [{"role": "user", "content": "\n".join(asked)}]
+    return [{"role": "user", "content": "\n".join(lines)}]
 
 
 REFERENCE = "retrieve"  # the workflow that other workflows are compared with
@@ -286,8 +286,8 @@ class WorkflowsResult(Record):
 
     def table(self) -> str:
         """Return accuracy, ΔSePer and costs of workflows, and the gain of each of their steps, as Markdown."""
-        found = self.workflows
-        longest = max(len(row.steps) for row in found.values())
+        workflows = self.workflows
+        longest = max(len(row.steps) for row in workflows.values())
         header = ["workflow", "accuracy", "ΔSePer", "lead in accuracy over retrieve", "searches", "tokens"]
         reached = [
             [
@@ -299,7 +299,7 @@ class WorkflowsResult(Record):
                 f"{row.tokens.value:.0f}",
                 cell(row.per_search),
             ]
-            for name, row in found.items()
+            for name, row in workflows.items()
         ]
         parts = [
             f"{questions_text(self.questions, self.left_out)}, SePer without a passage {self.baseline_seper:.3f}",
@@ -307,7 +307,8 @@ class WorkflowsResult(Record):
         ]
         if longest:
             steps = [
-                [name, *map(_step_cell, row.steps), *[""] * (longest - len(row.steps))] for name, row in found.items()
+                [name, *map(_step_cell, row.steps), *[""] * (longest - len(row.steps))]
+                for name, row in workflows.items()
             ]
             parts += [
                 "ΔSePer by step, over all questions, with the share of questions that have the step",
@@ -362,11 +363,11 @@ def compare_workflows(
         lambda query: {name: run_workflow(name, tools, query.question) for name in names},
         title="running workflows",
     )
-    contexts = [[context for trace in own.values() for context in trace.contexts] for _, own in run]
+    contexts = [[context for trace in traces.values() for context in trace.contexts] for _, traces in run]
     beliefs = measured(scorer, [query for query, _ in run], contexts)
     rows = [
-        (query, {name: Answered.of(query, trace, row) for name, trace in own.items()})
-        for (query, own), row in zip(run, beliefs, strict=True)
+        (query, {name: Answered.of(query, trace, row) for name, trace in traces.items()})
+        for (query, traces), row in zip(run, beliefs, strict=True)
         if row is not None
     ]
     if not rows or not names:
@@ -375,12 +376,12 @@ def compare_workflows(
     return WorkflowsResult(
         len(rows),
         len(queries) - len(rows),
-        mean([each.beliefs[0] for each in by_name[names[0]]]),
+        mean([answered.beliefs[0] for answered in by_name[names[0]]]),
         {
-            name: _workflow_result(own, None if name == REFERENCE else by_name.get(REFERENCE))
-            for name, own in by_name.items()
+            name: _workflow_result(runs, None if name == REFERENCE else by_name.get(REFERENCE))
+            for name, runs in by_name.items()
         },
-        [{"id": query.id, **{name: _trace_row(each) for name, each in row.items()}} for query, row in rows],
+        [{"id": query.id, **{name: _trace_row(answered) for name, answered in row.items()}} for query, row in rows],
     )
 
 
@@ -422,7 +423,12 @@ def _step_result(rows: Sequence[Answered], place: int) -> StepResult:
 def _trace_row(answered: Answered) -> dict[str, object]:
     trace = answered.trace
     steps = [
-        {"did": step.did, "query": step.query, "passages": [each.id for each in step.passages], "gain": rounded(gain)}
+        {
+            "did": step.did,
+            "query": step.query,
+            "passages": [passage.id for passage in step.passages],
+            "gain": rounded(gain),
+        }
         for step, gain in zip(trace.steps, answered.gains, strict=True)
     ]
     return {"answer": trace.answer, "right": answered.right, "thoughts": list(trace.thoughts), "steps": steps}

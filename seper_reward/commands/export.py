@@ -29,9 +29,9 @@ def command(config: ExportOptions) -> str:
             "sentence-transformers"
         )
     labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop)
-    kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
-    kept = [row for row in kept if row.labels]
-    if config.heterogeneity < 1 and labeled and not kept:
+    queries = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
+    queries = [query for query in queries if query.labels]
+    if config.heterogeneity < 1 and labeled and not queries:
         raise ValueError(
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}), got "
             f"none of {len(labeled)}; raise heterogeneity or leave it out"
@@ -40,7 +40,7 @@ def command(config: ExportOptions) -> str:
         raise ValueError(
             f"format='trec' needs a margin in [0, 1), got {config.margin}; grades are thirds of what is above"
         )
-    lines = write_labels(kept, config.output, config.format, config.margin)
-    asked = plural(len(labeled), "question") + (" by hop" if config.learn_from == "paths" else "")
-    print(f"{config.output}: {plural(lines, 'line')} from {len(kept)} of {asked}, labels {label}")
+    lines = write_labels(queries, config.output, config.format, config.margin)
+    questions = plural(len(labeled), "question") + (" by hop" if config.learn_from == "paths" else "")
+    print(f"{config.output}: {plural(lines, 'line')} from {len(queries)} of {questions}, labels {label}")
     return _AFTER_EXPORT.get(config.format, "").format(output=config.output)

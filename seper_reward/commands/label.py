@@ -73,9 +73,9 @@ def command(config: LabelOptions) -> str:
     )
     say_once(_start_line(config, len(queries), run.passages, len(queries) if run.complete else run.finished))
     if config.dry_run:
-        found = run.forecast()
+        forecast = run.forecast()
         if process_state().is_main_process:
-            print(tables.forecast_lines(found, process_state().num_processes))
+            print(tables.forecast_lines(forecast, process_state().num_processes))
         return "the same command without --dry_run"
     return after_labels(_label(run, labeler, config, settings), folder, labeler.name)
 

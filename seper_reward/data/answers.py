@@ -45,8 +45,8 @@ def normalize_answer(text: str) -> str:
         else character
         for place, character in enumerate(folded)
     )
-    kept = re.sub(r"^(a|an|the) (?=\S)", "", " ".join(words.split()))
-    return kept or " ".join(folded.split())
+    answer = re.sub(r"^(a|an|the) (?=\S)", "", " ".join(words.split()))
+    return answer or " ".join(folded.split())
 
 
 def abstains(text: str) -> bool:

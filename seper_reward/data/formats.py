@@ -55,7 +55,7 @@ def as_ours(row: Any, columns: Columns = MappingProxyType({})) -> Any:
     paths = _paths(columns)
     named_columns = {_path_and_separator(path)[0] for path in itertools.chain(*paths.values())}
     rest = {name: value for name, value in row.items() if name not in named_columns}
-    named = {name: _joined([_cell_at(row, path) for path in own]) for name, own in paths.items()}
+    named = {name: _joined([_cell_at(row, path) for path in field_paths]) for name, field_paths in paths.items()}
     layout = layout_of(rest)
     try:
         return {**(_LAYOUTS[layout][1](rest) if layout else _renamed(rest, columns)), **named}
@@ -72,12 +72,12 @@ def other_names(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, 
     if layout_of(row):
         return {}
     written = {str(name).lower(): name for name in row if not isinstance(row[name], Mapping)}
-    found = {
+    column_names = {
         field: next((written[name] for name in names if name in written), field)
         for field, names in NAMES.items()
         if field not in row and field not in columns
     }
-    return {field: name for field, name in found.items() if name != field}
+    return {field: name for field, name in column_names.items() if name != field}
 
 
 def joined_texts(rows: Sequence[Row], columns: Columns) -> Iterator[str]:
@@ -86,8 +86,8 @@ def joined_texts(rows: Sequence[Row], columns: Columns) -> Iterator[str]:
     for field, kind in (("answers", "answer"), ("passages", "passage")):
         for path in named.get(field) or {other_names(row, columns).get(field, field): None for row in rows}:
             texts = [text for row in rows if (text := _only_text(_value_at(row, path)))]
-            counts = {each: sum(_is_joined(text, each, field) for text in texts) for each in _SEPARATORS}
-            separator = max(counts, key=lambda each: counts[each])
+            counts = {sign: sum(_is_joined(text, sign, field) for text in texts) for sign in _SEPARATORS}
+            separator = max(counts, key=lambda sign: counts[sign])
             seen = f"{separator!r} is in {counts[separator]} of {plural(len(texts), 'text')} of {path!r}"
             if not counts[separator] or counts[separator] < _LEAST_JOINED * len(texts):
                 continue
@@ -105,13 +105,13 @@ def check_columns(rows: Sequence[object], source: str, needed: Collection[str], 
     for path, _ in map(_path_and_separator, itertools.chain.from_iterable(_paths(columns).values())):
         if objects and not any(_has(row, path) for row in objects):
             raise ValueError(f"{source}: expected a column {path!r}, got {listed}; correct the setting columns")
-    found: set[str] = set()
+    fields: set[str] = set()
     for row in objects:
         try:
-            found |= set(as_ours(row, columns))
+            fields |= set(as_ours(row, columns))
         except BadRowError:
-            found |= set(FIELDS)  # a layout's columns with other values
-    missing = [name for name in FIELDS if name in needed and name not in found]
+            fields |= set(FIELDS)  # a layout's columns with other values
+    missing = [name for name in FIELDS if name in needed and name not in fields]
     if not objects or not missing:
         return
     way_out = f"name it: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
@@ -144,8 +144,8 @@ def _has_object(row: Row, name: str, key: str) -> bool:
 
 def _squad(row: Row) -> dict[str, object]:
     passage = _marked_passage(row["context"], True, row.get("title"))
-    own = _without(row, "answers", "context", "title")
-    return {**own, "answers": _texts(row["answers"]["text"]), "passages": [passage]}
+    rest = _without(row, "answers", "context", "title")
+    return {**rest, "answers": _texts(row["answers"]["text"]), "passages": [passage]}
 
 
 def _hotpotqa(row: Row) -> dict[str, object]:
@@ -157,8 +157,8 @@ def _hotpotqa(row: Row) -> dict[str, object]:
         _marked_passage(" ".join(sentence.strip() for sentence in sentences), title in supporting, title)
         for title, sentences in context
     ]
-    own = _without(row, "answer", "context", "supporting_facts")
-    return {**own, "answers": row["answer"], "passages": passages}
+    rest = _without(row, "answer", "context", "supporting_facts")
+    return {**rest, "answers": row["answer"], "passages": passages}
 
 
 def _ms_marco(row: Row) -> dict[str, object]:
@@ -176,8 +176,8 @@ def _beir(row: Row) -> dict[str, object]:
     metadata = row.get("metadata")
     sources = [row, metadata] if isinstance(metadata, Mapping) else [row]
     answers = [source[name] for source in sources for name in ("answers", "answer") if source.get(name) is not None]
-    own = _without(row, "text", "title", "metadata", "answers", "answer")
-    return {**own, "question": row["text"], **({"answers": answers[0]} if answers else {})}
+    rest = _without(row, "text", "title", "metadata", "answers", "answer")
+    return {**rest, "question": row["text"], **({"answers": answers[0]} if answers else {})}
 
 
 _LAYOUTS: Mapping[str, tuple[Callable[[Row], bool], Callable[[Row], dict[str, Any]]]] = {
@@ -249,15 +249,15 @@ def _is_joined(text: str, separator: str, field: str) -> bool:
 
 
 def _paths(columns: Columns) -> dict[str, tuple[str, ...]]:
-    return {name: (each,) if isinstance(each, str) else tuple(each) for name, each in columns.items()}
+    return {name: (paths,) if isinstance(paths, str) else tuple(paths) for name, paths in columns.items()}
 
 
 def _joined(values: Sequence[object]) -> object:
     """Return the value of one column, or those of several as one list."""
     if len(values) == 1:
         return values[0]
-    lists = [each if isinstance(each, list) else [each] for each in map(stated_list, values)]
-    return [each for each in itertools.chain.from_iterable(lists) if not is_missing(each)]
+    lists = [value if isinstance(value, list) else [value] for value in map(stated_list, values)]
+    return [value for value in itertools.chain.from_iterable(lists) if not is_missing(value)]
 
 
 def _has(value: object, path: str) -> bool:

@@ -219,19 +219,19 @@ def _raise_if_strict(rejected: Sequence[Rejected], needs: Needs) -> None:
 
 def _in_file(queries: Sequence[Query], ids: Mapping[str, object], file: str) -> Iterator[Query]:
     """Yield the questions whose ids a file has; raise if there is none, and say how many are left out."""
-    found = 0
+    count = 0
     for query in queries:
         if query.id in ids:
-            found += 1
+            count += 1
             yield query
-    if queries and not found:
+    if queries and not count:
         raise ValueError(
             f"{file}: expected ids of the questions, such as {queries[0].id!r}, got none of them; use the same ids in "
             "both files"
         )
-    if found < len(queries):
+    if count < len(queries):
         say_once(
-            f"{file} does not have {len(queries) - found} of {plural(len(queries), 'question')}, which are left out"
+            f"{file} does not have {len(queries) - count} of {plural(len(queries), 'question')}, which are left out"
         )
 
 
@@ -255,7 +255,7 @@ def add_passages(query: Query, passages: Sequence[Passage], grades: Mapping[str,
             known[passage.id] = passage.text
             others.append(passage)
     if grades is not None:
-        others = [_graded(each, grades) for each in others]
+        others = [_graded(passage, grades) for passage in others]
     return replace(query, passages=(*query.passages, *others))
 
 
@@ -268,7 +268,7 @@ def in_corpus(
     row numbers.
     """
     passages = absent = 0
-    found = []
+    results = []
     for query in queries:
         for passage in query.passages:
             other = corpus.get(passage.id)
@@ -279,13 +279,16 @@ def in_corpus(
                     f"question id={query.id!r}: its passage id={passage.id!r} is {passage.full_text[:80]!r}, but the "
                     f"corpus has {other.full_text[:80]!r} under this id; use different ids in questions and corpus"
                 )
-        known = tuple(replace(each, title=each.title or corpus.get(each.id, each).title) for each in query.passages)
+        known = tuple(
+            replace(passage, title=passage.title or corpus.get(passage.id, passage).title)
+            for passage in query.passages
+        )
         grades = (judgments or {}).get(query.id, {})
-        judged = [corpus[each] for each, grade in grades.items() if grade > 0 and each in corpus]
-        found.append(add_passages(replace(query, passages=known), judged, grades))
+        judged = [corpus[passage_id] for passage_id, grade in grades.items() if grade > 0 and passage_id in corpus]
+        results.append(add_passages(replace(query, passages=known), judged, grades))
     if absent:
         say_once(
             f"not in the corpus: {absent} of {plural(passages, 'passage')} of questions; no retriever can find them, "
             "and recall and nDCG count them as not found; use the corpus's ids for passages that it has"
         )
-    return found
+    return results

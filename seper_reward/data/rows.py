@@ -90,7 +90,7 @@ def is_missing(value: object) -> bool:
     [True, True, True, True, True, False, False, False]
     """
     if isinstance(value, str):
-        return value.strip() in _MISSING or all(unicodedata.category(each) in _INVISIBLE for each in value)
+        return value.strip() in _MISSING or all(unicodedata.category(character) in _INVISIBLE for character in value)
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -181,15 +181,15 @@ def _squad_rows(document: Mapping[str, object]) -> list[object]:
         return []
     return [
         {
-            "id": asked["id"],
+            "id": qa["id"],
             "title": article.get("title", ""),
             "context": paragraph["context"],
-            "question": asked["question"],
-            "answers": {"text": [answer["text"] for answer in asked.get("answers") or []]},
+            "question": qa["question"],
+            "answers": {"text": [answer["text"] for answer in qa.get("answers") or []]},
         }
         for article in articles
         for paragraph in article["paragraphs"]
-        for asked in paragraph["qas"]
+        for qa in paragraph["qas"]
     ]
 
 
@@ -261,12 +261,12 @@ def _without_commas(cell: str) -> BadRowError:
 
 def stated_list(value: object) -> Any:
     """Parse a list of texts, or of lists of them, that is written as one text, as in PopQA; return other values."""
-    found = cell_value(value) if isinstance(value, str) else None
-    return found if _has_texts_only(found) else value
+    cell = cell_value(value) if isinstance(value, str) else None
+    return cell if _has_texts_only(cell) else value
 
 
 def _has_texts_only(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) or _has_texts_only(each) for each in value)
+    return isinstance(value, list) and all(isinstance(item, str) or _has_texts_only(item) for item in value)
 
 
 def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:

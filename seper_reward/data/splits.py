@@ -80,13 +80,13 @@ def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
             place = parents[place]
         return place
 
-    for place, own in enumerate(keys):
-        for key in own:
+    for place, item_keys in enumerate(keys):
+        for key in item_keys:
             parents[root(place)] = root(first_with.setdefault(key, place))
-    found: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for place in range(len(keys)):
-        found.setdefault(root(place), []).append(place)
-    return list(found.values())
+        groups.setdefault(root(place), []).append(place)
+    return list(groups.values())
 
 
 def shared_keys(query: Query, split_by: SplitBy) -> set[str]:

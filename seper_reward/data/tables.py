@@ -89,7 +89,7 @@ def open_dataset(source: str) -> Iterable[Any]:
     import datasets
 
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
-    saved = any((Path(name) / each).is_file() for each in SAVED)
+    saved = any((Path(name) / file_name).is_file() for file_name in SAVED)
     options: dict[str, object] = {}
     if not Path(name).is_dir():
         hub = _HUB_ID.fullmatch(source)
@@ -132,11 +132,11 @@ def _class_names(value: Any, feature: Any) -> Any:
     if value is None:
         return None
     if isinstance(feature, Mapping):
-        return {name: _class_names(each, feature.get(name)) for name, each in value.items()}
+        return {name: _class_names(item, feature.get(name)) for name, item in value.items()}
     if hasattr(feature, "int2str"):
         return feature.int2str(value) if value >= 0 else None  # -1 is no class
     if isinstance(value, list) and hasattr(feature, "feature"):
-        return [_class_names(each, feature.feature) for each in value]
+        return [_class_names(item, feature.feature) for item in value]
     return value
 
 

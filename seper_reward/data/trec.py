@@ -33,8 +33,8 @@ def beir_files(source: str) -> BeirFiles | None:
     """Return the files of a BEIR folder, ``None`` for another source; ``:split`` names the file of ``qrels``."""
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
     queries, corpus = (
-        next((path for path in (Path(name, each), Path(name, f"{each}.gz")) if path.is_file()), None)
-        for each in ("queries.jsonl", "corpus.jsonl")
+        next((path for path in (Path(name, file_name), Path(name, f"{file_name}.gz")) if path.is_file()), None)
+        for file_name in ("queries.jsonl", "corpus.jsonl")
     )
     if queries is None or corpus is None:
         return None
@@ -58,7 +58,7 @@ def read_run(path: str | Path) -> Run:
         if passage in scores.setdefault(question, {}):
             raise ValueError(f"{where}: expected each passage of a question once, got {passage!r} again; drop one")
         scores[question][passage] = value
-    return {question: sorted(found, key=lambda each: -found[each]) for question, found in scores.items()}
+    return {question: sorted(ranking, key=lambda passage: -ranking[passage]) for question, ranking in scores.items()}
 
 
 def read_qrels(source: str | Path) -> Qrels:

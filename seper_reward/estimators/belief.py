@@ -51,17 +51,17 @@ def belief(options: Estimator, question: str, answers: Answers, sampled: Respons
     matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases)
     soft = estimate(draws, best)
     # entropies do not use the gold answer's own probability
-    own = drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
+    leafless = drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
     known = sampled.known_leaves if options.weighting == "mass" else ()
     clusters = dict(zip(draws.responses.texts, ids.tolist(), strict=True))
-    own_ids = ids if own is draws else torch.tensor([clusters[text] for text in own.responses.texts])
+    leafless_ids = ids if leafless is draws else torch.tensor([clusters[text] for text in leafless.responses.texts])
     return Belief(
         soft=soft,
         hard=estimate(draws, matched),
         answer_log_prob=max((leaf.mean_log_prob for leaf in known), default=None),
         question_log_prob=sampled.question_log_prob,
         entropy=float(predictive_entropy(sampled.token_log_probs)),
-        semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
+        semantic_entropy=float(semantic_entropy(leafless.weights, leafless_ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,
         sampled=draws.responses,
         counts=tuple(draws.counts.tolist()),
@@ -81,8 +81,8 @@ def response_clusters(
     """
     drawn = len(texts) if drawn is None else drawn
     entails = torch.zeros(len(texts), len(texts), dtype=torch.bool)  # (S, S)
-    own = list(texts[:drawn])
-    entails[:drawn, :drawn] = _agreement(options)(judged.table(question, own, own)) >= _threshold(options)
+    responses = list(texts[:drawn])
+    entails[:drawn, :drawn] = _agreement(options)(judged.table(question, responses, responses)) >= _threshold(options)
     return cluster_ids(entails, options.clusters)
 
 

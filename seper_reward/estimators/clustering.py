@@ -63,7 +63,7 @@ def _greedy(linked: Sequence[Sequence[bool]]) -> list[int]:
     ids, clusters = [-1] * len(linked), 0
     for sample, others in enumerate(linked):
         if ids[sample] < 0:
-            ids[sample:] = [clusters if link else own for own, link in zip(ids[sample:], others[sample:], strict=True)]
+            ids[sample:] = [clusters if link else old for old, link in zip(ids[sample:], others[sample:], strict=True)]
             clusters += 1
     return ids
 

@@ -58,7 +58,7 @@ def drawn_by_mass(sampled: Responses) -> Draws:
     # without responses drawn once, the unseen mass goes to other draws; known leaves (gold answers) come last
     drawn = (counts > 0).double()
     candidates = (stand_ins, probs * drawn * ~known, probs * drawn, drawn)
-    share = next(each for each in candidates if float(each.sum()) > 0)
+    share = next(candidate for candidate in candidates if float(candidate.sum()) > 0)
     return Draws(responses, counts, probs + unseen * share / share.sum(), probs, stand_ins)
 
 
@@ -130,10 +130,10 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 
 def _keys(sampled: Responses) -> Sequence[object]:
     """Return a key per draw, shared by equal draws; equal responses after other thoughts differ in probability."""
-    said: Sequence[object] = sampled.token_ids or sampled.texts
+    responses: Sequence[object] = sampled.token_ids or sampled.texts
     if has_mass(sampled) or not sampled.token_log_probs:
-        return said
-    return list(zip(said, (tuple(row.tolist()) for row in sampled.token_log_probs), strict=True))
+        return responses
+    return list(zip(responses, (tuple(row.tolist()) for row in sampled.token_log_probs), strict=True))
 
 
 def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, Tensor]:

@@ -132,7 +132,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
 
     def gains(batch: Sequence[Asked]) -> list[tuple[float, list[dict[str, float]]] | UnscorableError]:
         results = measures.gains(batch)
-        return [result if isinstance(result, UnscorableError) else (result.beliefs[0].seper, result.rows) for result in results]
+        return [gain if isinstance(gain, UnscorableError) else (gain.beliefs[0].seper, gain.rows) for gain in results]
 
     requests = [
         Asked(query.question, query.answers, ((), *(context.passages for context in query_contexts)))

@@ -87,12 +87,17 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
     if not scored:
         raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
     gains = [
-        {kind: [utility(by_context[passage,], by_context[()]).soft for passage in passages] for kind, passages in kinds[query.id].items()}
+        {
+            kind: [utility(by_context[passage,], by_context[()]).soft for passage in passages]
+            for kind, passages in kinds[query.id].items()
+        }
         for query, by_context in scored
     ]
     before = known_before(scorer, [query for query, _ in scored])
     known = [row for row, seper in zip(gains, before, strict=True) if seper is not None and seper >= KNOWN]
-    means = [{kind: mean([gain.value for gain in estimates]) for kind, estimates in row.items() if estimates} for row in gains]
+    means = [
+        {kind: mean([delta.value for delta in deltas]) for kind, deltas in row.items() if deltas} for row in gains
+    ]
     both = [row for row in means if "neutral" in row]
     return Counterfactual(
         kinds=_results(gains),

@@ -136,7 +136,9 @@ def command(config: CreditOptions) -> str:
         agent = SearchAgent(reader, load_retriever(config.retriever, corpus))
         measure = partial(credited_searches, agent, scorer, list(corpus.values()))
         credited = measure_shared(cases, lambda batch: isolated(measure, list(batch)), "intervening", size=_BLOCK)
-        errors = {case.query.id: error for case, error in zip(cases, credited, strict=True) if isinstance(error, Exception)}
+        errors = {
+            case.query.id: error for case, error in zip(cases, credited, strict=True) if isinstance(error, Exception)
+        }
         for name, error in errors.items():
             tell_left_out(name, error)
         rows = [row for searches in credited if not isinstance(searches, Exception) for row in searches]
@@ -156,8 +158,8 @@ def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
         known = {query.question: query for query in queries}
         gold = {question: query.answers for question, query in known.items()}
         cases = [
-            Case(replace(known.get(rollout.question, Query(rollout.question, rollout.question, ())), answers=rollout.answers),
-                 len(rollout.turns), rollout)
+            Case(replace(known.get(rollout.question, Query(rollout.question, rollout.question, ())),
+                         answers=rollout.answers), len(rollout.turns), rollout)
             for rollout in read_usable_rollouts(config.rollouts, config, gold)
         ]  # fmt: skip
     return sorted(cases, key=lambda case: content_key("credit", case.query.id))[: config.sample]
@@ -171,7 +173,9 @@ def credited_searches(
     requests = [row.asked for row in rows]
     measured = map(unwrap, scorer.measure(requests, len(rows)))
     sampled = [
-        (request.question, request.answers, responses) for row, request in zip(rows, requests, strict=True) for responses in row.now
+        (request.question, request.answers, responses)
+        for row, request in zip(rows, requests, strict=True)
+        for responses in row.now
     ]
     agent_beliefs = iter(beliefs_of(scorer.judge, scorer.estimator, sampled))
     helps = iter(
@@ -319,7 +323,7 @@ def compare_credits(
 
 def _parts(rows: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
-    hops = {f"{count}-hop": [row.hops == count for row in rows] for count in sorted({row.hops for row in rows if row.hops})}
-    numbers = {f"search {number}": [row.search == number for row in rows] for number in sorted({row.search for row in rows})}
+    hops = {f"{hop}-hop": [row.hops == hop for row in rows] for hop in sorted({row.hops for row in rows if row.hops})}
+    numbers = {f"search {turn}": [row.search == turn for row in rows] for turn in sorted({row.search for row in rows})}
     known = {name: [row.known == knows for row in rows] for name, knows in (("known", True), ("not known", False))}
     return {part: np.array(chosen) for part, chosen in {**hops, **numbers, **known}.items()}

@@ -72,7 +72,9 @@ def intervene(agent: SearchAgent, corpus: Sequence[Passage], cases: Sequence[Cas
     for number, (case, turns, prompts) in enumerate(zip(cases, played, now, strict=True)):
         ends = {key[1:]: continued[prompt].texts for key, prompt in after.items() if key[0] == number}
         answer = credited[prompts[-1]].texts[0] if case.rollout is None else case.rollout.answer
-        rows.append(Played(case.query, turns, answer, prompts, [credited[prompt] for prompt in prompts], bare[prompts[0]].texts, ends))
+        rows.append(Played(
+            case.query, turns, answer, prompts, [credited[prompt] for prompt in prompts], bare[prompts[0]].texts, ends
+        ))  # fmt: skip
     return rows
 
 
@@ -82,8 +84,8 @@ def _results(question: str, turns: Turns, end: int, corpus: Sequence[Passage]) -
     others = [passage for passage in corpus if passage.full_text not in seen]
     chance = random.Random(content_key("swapped", question, end - 1))
 
-    def other(original: Passage) -> Passage:
-        near = heapq.nsmallest(_NEAREST, others, key=lambda passage: abs(len(passage.full_text) - len(original.full_text)))
+    def other(hit: Passage) -> Passage:
+        near = heapq.nsmallest(_NEAREST, others, key=lambda passage: abs(len(passage.full_text) - len(hit.full_text)))
         return chance.choice(near)
 
     return [turns[end - 1].passages, (), tuple(map(other, turns[end - 1].passages))]

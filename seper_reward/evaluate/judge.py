@@ -263,7 +263,9 @@ def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool =
     for rows in in_batches(verdicts, _CHUNK):
         pairs = [Pair(verdict.question, verdict.response, alias) for verdict in rows for alias in verdict.answers]
         probs = judge.probs(pairs, verbatim=verbatim).rows(pairs)
-        best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(verdict.answers) for verdict in rows])]
+        best += [
+            group[group[:, 0].argmax()] for group in torch.split(probs, [len(verdict.answers) for verdict in rows])
+        ]
     return torch.stack(best)
 
 

@@ -90,7 +90,7 @@ class AgreementByFolder(Record):
             {
                 label: {
                     margin: {
-                        rate: mean_or_none(folder.positives[label][margin][rate] for folder in folders) for rate in rates
+                        key: mean_or_none(folder.positives[label][margin][key] for folder in folders) for key in rates
                     }
                     for margin, rates in margins.items()
                 }
@@ -217,8 +217,8 @@ def area(values: Sequence[float], relevant: Sequence[bool]) -> float:
     0.25
     """
     # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
-    numbers, marks = np.array(values, dtype=float).round(9), np.array(relevant, dtype=bool)
-    margins = numbers[marks][:, None] - numbers[~marks]
+    score, marks = np.array(values, dtype=float).round(9), np.array(relevant, dtype=bool)
+    margins = score[marks][:, None] - score[~marks]
     return float((np.sign(margins).mean() + 1) / 2) if margins.size else math.nan
 
 
@@ -228,8 +228,8 @@ def of_best(values: Sequence[float], gains: Sequence[float]) -> float:
     >>> of_best([0.5, 0.9, 0.9], [0, 1, 0])
     0.5
     """
-    numbers = np.array(values, dtype=float).round(9)
-    return math.nan if np.isnan(numbers).any() else float(np.array(gains, dtype=float)[numbers == numbers.max()].mean())
+    score = np.array(values, dtype=float).round(9)
+    return math.nan if np.isnan(score).any() else float(np.array(gains, dtype=float)[score == score.max()].mean())
 
 
 def _scores(values: Sequence[Sequence[float]], rows: Sequence[MarkedRow]) -> dict[str, np.ndarray]:
@@ -278,11 +278,11 @@ def _known(values: np.ndarray) -> Statistic:
     return mean_over_questions(values[~np.isnan(values)])
 
 
-def _mean(measures: Sequence[Statistic]) -> Statistic:
+def _mean(numbers: Sequence[Statistic]) -> Statistic:
     """Return the mean of independent numbers; half its interval is the root mean square of theirs, over √n."""
-    value = mean_or_none(measure.value for measure in measures)
-    halves = [0.0 if measure.interval is None else (measure.interval[1] - measure.interval[0]) / 2 for measure in measures]
-    half = math.hypot(*halves) / len(measures)
+    value = mean_or_none(number.value for number in numbers)
+    halves = [0.0 if number.interval is None else (number.interval[1] - number.interval[0]) / 2 for number in numbers]
+    half = math.hypot(*halves) / len(numbers)
     if value is None or not half:
         return Statistic(value)
     return Statistic(value, [max(-1.0, round(value - half, 4)), min(1.0, round(value + half, 4))])

@@ -159,8 +159,8 @@ def _read(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapp
         queries = [match[1].strip() for match in written]
         if len(queries) != len(rollout.turns):
             queries = [turn.query for turn in rollout.turns]
-        results = [tuple(part for passage in turn.passages for part in passages_of(passage.text)) for turn in rollout.turns]
-        return replace(rollout, turns=tuple(map(Turn, queries, results)))
+        lists = [tuple(part for whole in turn.passages for part in passages_of(whole.text)) for turn in rollout.turns]
+        return replace(rollout, turns=tuple(map(Turn, queries, lists)))
     except (ValueError, AttributeError, TypeError) as error:
         return unusable(f"a row must be a rollout, got {shown(row)}: {error}")
 

@@ -20,10 +20,10 @@ def measured(
     scorer: SePerScorer, queries: Sequence[Query], contexts: Sequence[Sequence[Context]], *, title: str = "measuring"
 ) -> list[dict[Context, Belief] | None]:
     """Measure the beliefs of questions by context, equal ones once; ``None`` for one that cannot be measured."""
-    distinct = [list(dict.fromkeys(sets)) for sets in contexts]
-    requests = [Asked(query.question, query.answers, tuple(sets)) for query, sets in zip(queries, distinct, strict=True)]
+    unique = [list(dict.fromkeys(sets)) for sets in contexts]
+    requests = [Asked(query.question, query.answers, tuple(sets)) for query, sets in zip(queries, unique, strict=True)]
     results: list[dict[Context, Belief] | None] = []
-    for query, sets, beliefs in zip(queries, distinct, shared_beliefs(scorer, requests, title), strict=True):
+    for query, sets, beliefs in zip(queries, unique, shared_beliefs(scorer, requests, title), strict=True):
         if isinstance(beliefs, UnscorableError):
             tell_left_out(query.id, beliefs)
             results.append(None)

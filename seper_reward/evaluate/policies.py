@@ -87,7 +87,10 @@ def fixed_rules(
     for name, limit in thresholds.items():
         rules[f"threshold_{name}"] = lambda known, name=name, limit=limit: getattr(known, name) > limit  # type: ignore[misc]
     episodes = {
-        name: [None if choice is None else choice[2] if rule(choice[0]) else choice[1] for choice in choices[: len(queries)]]
+        name: [
+            None if choice is None else choice[2] if rule(choice[0]) else choice[1]
+            for choice in choices[: len(queries)]
+        ]
         for name, rule in rules.items()
     }
     return episodes, {f"threshold_{name}": limit for name, limit in thresholds.items()}
@@ -151,7 +154,9 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, object]:
     scored = [episode for episode in episodes if episode is not None]
     parts: dict[str, list[tuple[float, float]]] = {
         "search_rate_needed": [(bool(episode.queries) and episode.needed, episode.needed) for episode in scored],
-        "search_rate_not_needed": [(bool(episode.queries) and not episode.needed, not episode.needed) for episode in scored],
+        "search_rate_not_needed": [
+            (bool(episode.queries) and not episode.needed, not episode.needed) for episode in scored
+        ],
         "accuracy": [(episode.accuracy, 1) for episode in scored],
         "answer_score": [(episode.answer_score or 0.0, episode.answer_score is not None) for episode in scored],
         "reward": [(episode.reward, 1) for episode in scored],
@@ -177,7 +182,9 @@ def compare_policies(played: Played, thresholds: Mapping[str, float], policy: st
         leads = {}
         for name, other in values.items():
             both = [identity for identity in ours if identity in other]
-            leads[name] = asdict(lead_over_questions([ours[identity] for identity in both], [other[identity] for identity in both]))
+            leads[name] = asdict(
+                lead_over_questions([ours[identity] for identity in both], [other[identity] for identity in both])
+            )
         if ours:
             results[policy][f"{measure}_leads"] = leads
     return results

@@ -90,8 +90,8 @@ def downstream(
             "id": query.id,
             "question": query.question,
             "passages": [passage.id for passage in top],
-            "seper": round(by_context[top].seper, 6) if by_context else None,
-            "exact_match": round(expected_metric(by_context[top], query.answers, exact_match), 6) if by_context else None,
+            "seper": round(result[top].seper, 6) if result else None,
+            "exact_match": round(expected_metric(result[top], query.answers, exact_match), 6) if result else None,
         }
-        for query, top, by_context in zip(queries, tops, beliefs, strict=True)
+        for query, top, result in zip(queries, tops, beliefs, strict=True)
     ]

@@ -149,15 +149,15 @@ def compare_retrievers(
     """Measure retrievers, and correlate each measure with the reader's accuracy (SePer, Tables 10 and 11).
 
     The accuracy is exact match of the reader's greedy answer with the k best passages together, which shares no
-    samples with ΔSePer. ``found`` has the passages of each question, best first, by retriever, ``depths`` the numbers
-    k >= 1. Questions without a passage of at least grade ``relevant_from`` do not count in nDCG and recall. Raises
-    ``ValueError`` if there is no retriever, or no question can be measured.
+    samples with ΔSePer. ``retrieved`` has the passages of each question, best first, by retriever, ``depths`` the
+    numbers k >= 1. Questions without a passage of at least grade ``relevant_from`` do not count in nDCG and recall.
+    Raises ``ValueError`` if there is no retriever, or no question can be measured.
     """
     if not retrieved or not depths or min(depths) < 1:
         raise ValueError(f"expected retrievers and depths of at least 1, got {list(retrieved)} and {list(depths)}")
     shown = [{name: tuple(lists[number]) for name, lists in retrieved.items()} for number in range(len(queries))]
-    together = [[(), *(passages[:k] for passages in rankings.values() for k in depths)] for rankings in shown]
-    alone = [[(passage,) for passages in rankings.values() for passage in passages[: max(depths)]] for rankings in shown]
+    together = [[(), *(passages[:k] for passages in ranked.values() for k in depths)] for ranked in shown]
+    alone = [[(passage,) for passages in ranked.values() for passage in passages[: max(depths)]] for ranked in shown]
     beliefs = measured(scorer, queries, [[(), *one, *several] for one, several in zip(alone, together, strict=True)])
     rows = list(_answer_questions(scorer, queries, shown, together, beliefs))
     if not rows:
@@ -196,16 +196,16 @@ def _answer_questions(
 ) -> Iterator[_Question]:
     """Yield the measured questions with the reader's greedy answers; questions without answers are left out."""
     rows = zip(queries, shown, together, beliefs, strict=True)
-    scored = [(query, rankings, list(dict.fromkeys(lists)), row) for query, rankings, lists, row in rows if row is not None]
-    requests = [Asked(query.question, (), tuple(lists)) for query, _, lists, _ in scored]
+    valid = [(query, ranked, list(dict.fromkeys(lists)), row) for query, ranked, lists, row in rows if row is not None]
+    requests = [Asked(query.question, (), tuple(lists)) for query, _, lists, _ in valid]
     answered = measure_shared(requests, scorer.with_sampling(**GREEDY).reader.responses, "answering")
-    for (query, rankings, lists, row), responses in zip(scored, answered, strict=True):
+    for (query, ranked, lists, row), responses in zip(valid, answered, strict=True):
         if isinstance(responses, UnscorableError):
             tell_left_out(query.id, responses)
             continue
         texts = [response.texts[0] for response in responses]
         right = {context: exact_match(text, query.answers) for context, text in zip(lists, texts, strict=True)}
-        yield _Question(query, rankings, row, right)
+        yield _Question(query, ranked, row, right)
 
 
 def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -> dict[str, object]:
@@ -215,7 +215,7 @@ def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -
     ranked = rank_values(lists, gains, {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"}, relevant_from)
     alone = [[row.moved((passage,)).soft for passage in passages] for row, passages in zip(rows, lists, strict=True)]
     return {
-        **{measure: np.array([np.nan if row is None else row[measure] for row in ranked]) for measure in ("ndcg", "recall")},
+        **{key: np.array([np.nan if row is None else row[key] for row in ranked]) for key in ("ndcg", "recall")},
         "seper": np.array([row.beliefs[passages].seper for row, passages in zip(rows, lists, strict=True)]),
         "delta_seper": np.array(list_metric("p", [[gain.value for gain in row] for row in alone], k)),
         "delta_seper_list": np.array(

@@ -214,7 +214,9 @@ def _measures(
         "needed": over_rollouts(lambda _, need: (need, 1.0)),
         "search_rate_needed": over_rollouts(lambda rollout, need: (need and bool(rollout.turns), need)),
         "search_rate_not_needed": over_rollouts(lambda rollout, need: (not need and bool(rollout.turns), not need)),
-        "decision_f1": over_rollouts(lambda rollout, need: (2 * (need and bool(rollout.turns)), need + bool(rollout.turns))),
+        "decision_f1": over_rollouts(
+            lambda rollout, need: (2 * (need and bool(rollout.turns)), need + bool(rollout.turns))
+        ),
         "unsure_before": over_searches(rows, lambda row: row.unsure_before),
         "uncovered": ratio_over_questions(list(highest), [(high <= margin, 1.0) for high in highest.values()]),
         "break_even_price": over_searches(rows, lambda row: row.delta_seper),
@@ -227,7 +229,7 @@ def _kinds(rows: Sequence[Search]) -> dict[str, KindOfSearches]:
     surely = {"helpful": lambda row: row.low > 0, "harmful": lambda row: row.high < 0}
     kinds = {}
     for kind in KINDS:
-        searches = [row for row in rows if row.kind == kind]
+        members = [row for row in rows if row.kind == kind]
         share = ratio_over_questions([row.id for row in rows], [(row.kind == kind, 1.0) for row in rows])
-        kinds[kind] = KindOfSearches(len(searches), share, sum(map(surely[kind], searches)) if kind in surely else None)
+        kinds[kind] = KindOfSearches(len(members), share, sum(map(surely[kind], members)) if kind in surely else None)
     return kinds

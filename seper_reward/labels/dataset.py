@@ -123,9 +123,9 @@ class Labeler:
             if isinstance(row, UnscorableError):
                 added = [], [], "", str(row)
             else:
-                found = labeled_query(row, self._labeler.name)
+                labeled = labeled_query(row, self._labeler.name)
                 line = json_line(row, default=str, allow_nan=False).rstrip("\n")
-                added = list(map(float, found.labels)), list(map(float, found.std_errors)), line, ""
+                added = list(map(float, labeled.labels)), list(map(float, labeled.std_errors)), line, ""
             for name, value in zip(new, added, strict=True):
                 new[name].append(value)
         return batch.assign(**new) if hasattr(batch, "assign") else {**{name: batch[name] for name in batch}, **new}

@@ -87,9 +87,9 @@ def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[di
     """
     left_out = 0
     for row in labeled:
-        found = list(triplets(row, margin=margin))
-        left_out += max(0, len(found) - MOST_TRIPLETS)
-        for positive, negative, difference in spread(found, MOST_TRIPLETS):
+        all_triplets = list(triplets(row, margin=margin))
+        left_out += max(0, len(all_triplets) - MOST_TRIPLETS)
+        for positive, negative, difference in spread(all_triplets, MOST_TRIPLETS):
             yield {
                 "anchor": row.query.question,
                 "positive": positive.full_text,

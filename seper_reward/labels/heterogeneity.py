@@ -53,8 +53,8 @@ def beyond_chance(
     ``heterogeneity`` is the largest p-value, in (0, 1]: about this share of the queries whose passages are equally
     good is returned; 1 returns all.
     """
-    kept = [row for row in labeled if heterogeneity_p_value(row) <= heterogeneity]
-    return [shrunk(row) for row in kept] if shrink else kept
+    queries = [query for query in labeled if heterogeneity_p_value(query) <= heterogeneity]
+    return [shrunk(query) for query in queries] if shrink else queries
 
 
 def _mean_square(errors: Sequence[float]) -> float:

@@ -24,7 +24,7 @@ def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
 def changed_files(folder: Path, names: Iterable[str]) -> list[str]:
     """Return the files that differ from those of the finished run: changed, absent, or without a hash."""
     written = written_hashes(folder)
-    return [name for name, found in folder_hashes(folder, names).items() if written.get(name, "") != found]
+    return [name for name, digest in folder_hashes(folder, names).items() if written.get(name, "") != digest]
 
 
 def check_labels(folder: Path) -> None:

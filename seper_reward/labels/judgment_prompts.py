@@ -28,28 +28,28 @@ class JudgmentPrompts:
         if path is None:
             return cls(known)
         try:
-            given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            templates = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except yaml.YAMLError as error:
             raise ValueError(f"prompts={str(path)!r} of item must be YAML, got {error}; repair the file") from error
-        if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
-            raise ValueError(f"prompts={str(path)!r} of item must map names to texts, got {given!r}")
-        if unknown := sorted(set(map(str, given)) - set(known)):
+        if not isinstance(templates, dict) or not all(isinstance(text, str) for text in templates.values()):
+            raise ValueError(f"prompts={str(path)!r} of item must map names to texts, got {templates!r}")
+        if unknown := sorted(set(map(str, templates)) - set(known)):
             raise ValueError(
                 f"prompts={str(path)!r} of item has {', '.join(unknown)}, expected some of {', '.join(known)}"
             )
-        for name, template in given.items():
+        for name, template in templates.items():
             check_template(
                 name, template, sorted({field for _, field, *_ in string.Formatter().parse(known[name]) if field})
             )
-        return cls({**known, **given})
+        return cls({**known, **templates})
 
     def turns(self, ask: Ask, question: str, kind: PseudoAnswer, passages: Sequence[str]) -> list[Turn]:
         """Return the conversation for a request except ``"answer"``; its last turn is the user's."""
-        given = ""
+        pseudo_answer = ""
         if ask.pseudo_answer:
             name = "given_answer" if kind == "explicit" else "given_information"
-            given = self._fill(name, answer=ask.pseudo_answer)
-        values = {"question": question, "given": given, "count": str(len(passages))}
+            pseudo_answer = self._fill(name, answer=ask.pseudo_answer)
+        values = {"question": question, "given": pseudo_answer, "count": str(len(passages))}
         if ask.task.endswith("point"):
             (passage,) = passages
             return [_turn("user", self._fill(ask.task, passage=passage, **values))]

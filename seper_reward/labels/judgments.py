@@ -153,11 +153,11 @@ def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Sim
             Round(answer, (place,) if useful else ())
             for place, (answer, useful) in zip(everything, map(_require, replies), strict=True)
         ]
-        chosen = tuple(place for each in votes for place in each.chosen)
+        chosen = tuple(place for vote in votes for place in vote.chosen)
         return Judgment(chosen, _first(chosen, everything), tuple(votes))
     if options.writes_both:
-        (found,) = yield [Ask(_BOTH[options.kind], everything)]
-        vote = _vote(_require(found), everything)
+        (reply,) = yield [Ask(_BOTH[options.kind], everything)]
+        vote = _vote(_require(reply), everything)
         return Judgment(vote.chosen, _first(vote.chosen, everything), (vote,))
     return (yield from _rounds(options, everything, similarity))
 
@@ -178,11 +178,11 @@ def _rounds(options: JudgmentOptions, everything: Places, similarity: Similarity
         if rounds and same is not None and similarity(answer, rounds[-1].pseudo_answer) >= same:
             return ended("same_answer")
         if options.method.startswith("ar_"):
-            (found,) = yield [Ask("relevance", ranked, answer)]
-            order = ranked = _require(found)
+            (reply,) = yield [Ask("relevance", ranked, answer)]
+            order = ranked = _require(reply)
         if options.method.endswith("_r"):
-            (found,) = yield [Ask("rank", ranked, answer)]
-            order = _require(found)
+            (reply,) = yield [Ask("rank", ranked, answer)]
+            order = _require(reply)
             chosen = order[: options.top_k]
         else:
             chosen = yield from _useful(options.form, ranked, answer)
@@ -195,9 +195,9 @@ def _rounds(options: JudgmentOptions, everything: Places, similarity: Similarity
 
 def _useful(form: Form, shown: Places, answer: str) -> Generator[list[Ask], list[Reply], Places]:
     if form == "listwise":
-        (found,) = yield [Ask("set", shown, answer)]
-        found = _require(found)
-        return tuple(place for place in shown if place in found)
+        (reply,) = yield [Ask("set", shown, answer)]
+        chosen = _require(reply)
+        return tuple(place for place in shown if place in chosen)
     replies = yield [Ask("point", (place,), answer) for place in shown]
     return tuple(place for place, useful in zip(shown, replies, strict=True) if _require(useful))
 
@@ -206,21 +206,21 @@ def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan
     draw, orders = random.Random(seed), {everything: None}  # the given order, and distinct random ones
     while len(orders) < min(options.samples, math.factorial(len(everything))):
         orders[tuple(draw.sample(everything, len(everything)))] = None
-    asked = [Ask(_BOTH[options.kind], order) for order in orders]
-    found = yield asked
-    rounds = [_vote(reply, each.shown) for each, reply in zip(asked, found, strict=True) if reply is not None]
+    asks = [Ask(_BOTH[options.kind], order) for order in orders]
+    replies = yield asks
+    rounds = [_vote(reply, ask.shown) for ask, reply in zip(asks, replies, strict=True) if reply is not None]
     if not rounds:
         raise UnscorableError(_UNPARSABLE)
-    sizes = Counter(len(each.chosen) for each in rounds)
+    sizes = Counter(len(vote.chosen) for vote in rounds)
     size = min(sizes, key=lambda length: (-sizes[length], length))  # the most common size; the smallest in a tie
-    votes = Counter(place for each in rounds for place in each.chosen)
+    votes = Counter(place for vote in rounds for place in vote.chosen)
     order = tuple(sorted(everything, key=lambda place: (-votes[place], place)))
     return Judgment(order[:size], order, tuple(rounds))
 
 
 def _vote(reply: Reply, shown: Places) -> Round:
-    answer, found = reply
-    return Round(answer, tuple(place for place in shown if place in found))
+    answer, chosen = reply
+    return Round(answer, tuple(place for place in shown if place in chosen))
 
 
 def _first(chosen: Places, shown: Places) -> Places:

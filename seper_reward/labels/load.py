@@ -133,7 +133,7 @@ def load_labels(source: str | Path) -> Labels:
     if Path(files[0]).is_file():
         check_labels(Path(files[0]).parent)
     rows = [dict(row) for file in files for _, row in read_valid_rows(file)]
-    if rows and not all(isinstance(each, Mapping) for each in rows[0].get("passages") or [rows[0].get("passages")]):
+    if rows and not all(isinstance(item, Mapping) for item in rows[0].get("passages") or [rows[0].get("passages")]):
         raise ValueError(f"{source}: expected label rows, whose passages are objects, got {shown(rows[0])}")
     # tabular formats need the same columns in every row; JSON lines do not
     return Labels(rows if lines or str(source).endswith(LABELS) else list(map(without_none, rows)), *told)

@@ -51,6 +51,6 @@ def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | Non
     if state.num_processes == 1:
         yield from bar
         return
-    found = iter([labeled for _, labeled in bar])
-    shares = gather_in_order([list(itertools.islice(found, len(batch))) for batch in mine])
+    results = iter([labeled for _, labeled in bar])
+    shares = gather_in_order([list(itertools.islice(results, len(batch))) for batch in mine])
     yield from zip(queries, itertools.chain(*shares), strict=True)

@@ -26,17 +26,17 @@ def run_plans(
     answers: dict[int, Any] = dict.fromkeys(running)
     while answers:
         wanted: dict[int, list[A]] = {}
-        for number, own in answers.items():
-            error = next((each for each in own or () if isinstance(each, UnscorableError)), None)
+        for number, batch in answers.items():
+            error = next((reply for reply in batch or () if isinstance(reply, UnscorableError)), None)
             try:
-                wanted[number] = running[number].send(own) if error is None else running[number].throw(error)
+                wanted[number] = running[number].send(batch) if error is None else running[number].throw(error)
             except StopIteration as end:
                 results[number] = end.value
             except UnscorableError as failure:
                 results[number] = failure.with_traceback(None)
-        requests = [request for own in wanted.values() for request in own]
-        found = iter(answer(requests) if requests else ())
-        answers = {number: [next(found) for _ in own] for number, own in wanted.items()}
+        requests = [request for batch in wanted.values() for request in batch]
+        replies = iter(answer(requests) if requests else ())
+        answers = {number: [next(replies) for _ in batch] for number, batch in wanted.items()}
     return [results[number] for number in running]
 
 
@@ -44,7 +44,7 @@ def sets_to_label(measured: Mapping[Context, Estimate], size: int, given_top: in
     """Return each passage to label next to one of the ``given_top`` best sets of a size, as (given set, passage)."""
     best = sorted((context for context in measured if len(context) == size), key=lambda at: -measured[at].value)
     singles = [context[0] for context in measured if len(context) == 1]
-    return [(given, passage) for given in best[:given_top] for passage in singles if passage not in given]
+    return [(context, passage) for context in best[:given_top] for passage in singles if passage not in context]
 
 
 def smallest_sufficient(measured: Mapping[Context, Estimate], error: Callable[[Context], float]) -> Context:

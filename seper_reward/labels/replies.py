@@ -16,10 +16,10 @@ def chosen_numbers(text: str, count: int) -> tuple[int, ...] | None:
     >>> chosen_numbers("[3], [1]", 3), chosen_numbers("None.", 3), chosen_numbers("Passage 3 is useful.", 3)
     ((3, 1), (), None)
     """
-    said = text.strip()
-    if _NONE.fullmatch(said):
+    reply = text.strip()
+    if _NONE.fullmatch(reply):
         return ()
-    return _numbers(said, count) if _SET.fullmatch(said) else None
+    return _numbers(reply, count) if _SET.fullmatch(reply) else None
 
 
 def text_and_numbers(text: str, count: int) -> tuple[str, tuple[int, ...]] | None:
@@ -50,9 +50,9 @@ def ordered_numbers(text: str, count: int) -> tuple[int, ...] | None:
     >>> ordered_numbers("[2] > [3] > [1]", 3), ordered_numbers("[2] > [3]", 3)
     ((2, 3, 1), None)
     """
-    said = text.strip()
-    found = _numbers(said, count) if _ORDER.fullmatch(said) else None
-    return found if found is not None and len(found) == count else None
+    reply = text.strip()
+    numbers = _numbers(reply, count) if _ORDER.fullmatch(reply) else None
+    return numbers if numbers is not None and len(numbers) == count else None
 
 
 def yes_or_no(text: str) -> bool | None:
@@ -61,12 +61,12 @@ def yes_or_no(text: str) -> bool | None:
     >>> yes_or_no("Yes."), yes_or_no("no"), yes_or_no("No, but it is close.")
     (True, False, None)
     """
-    found = _YES_OR_NO.fullmatch(text.strip())
-    return found[1].casefold() == "yes" if found else None
+    match = _YES_OR_NO.fullmatch(text.strip())
+    return match[1].casefold() == "yes" if match else None
 
 
-def _numbers(said: str, count: int) -> tuple[int, ...] | None:
-    numbers = tuple(map(int, re.findall(r"\d+", said)))
+def _numbers(reply: str, count: int) -> tuple[int, ...] | None:
+    numbers = tuple(map(int, re.findall(r"\d+", reply)))
     if len(set(numbers)) < len(numbers) or not all(1 <= number <= count for number in numbers):
         return None
     return numbers

@@ -82,7 +82,7 @@ def label_row(
                 strict=True,
             )
         ],
-        **({"sets": [_set_row(query, each, labeler) for each in labeled.sets]} if labeled.sets else {}),
+        **({"sets": [_set_row(query, set_label, labeler) for set_label in labeled.sets]} if labeled.sets else {}),
     }
 
 
@@ -207,7 +207,7 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
         graded=column == labeler == "gold",
         evidence=evidence_of(row["passages"], column),
         # sets have one label: the label of the named labeler
-        sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
+        sets=_set_labels([set_row for set_row in row.get("sets") or () if column in set_row], passages, column),
         fields={name: value for name, value in row.items() if name not in _OF_ROWS},
         baseline=row.get("baseline") or {},
         details=tuple(
@@ -236,7 +236,7 @@ def evidence_of(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[flo
         ratios = [math.exp(QUESTION_WEIGHT * (gain - max(gains))) for gain in gains]
         return tuple(passage["delta_belief"] * ratio for passage, ratio in zip(passages, ratios, strict=True))
     likelihoods = [math.exp(_POSTERIOR * (gain - max(gains))) for gain in gains]
-    return tuple(each / sum(likelihoods) for each in likelihoods)
+    return tuple(likelihood / sum(likelihoods) for likelihood in likelihoods)
 
 
 def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
@@ -279,8 +279,8 @@ def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
 
 def label_of_sets(rows: Iterable[Mapping[str, Any]]) -> str | None:
     """Return the field of the labels of sets, of which there is one; ``None`` without labels of sets."""
-    sets = (each for row in rows for each in row.get("sets") or ())
-    return next((name for each in sets for name in SUFFIXES if name in each), None)
+    sets = (set_row for row in rows for set_row in row.get("sets") or ())
+    return next((name for set_row in sets for name in SUFFIXES if name in set_row), None)
 
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, object]:
@@ -311,7 +311,7 @@ def _set_labels(rows: Sequence[Mapping[str, Any]], passages: Sequence[Passage], 
 
     return tuple(
         SetLabel(
-            tuple(places[each] for each in row["shown"]),
+            tuple(places[passage_id] for passage_id in row["shown"]),
             places[row["passage_id"]],
             gain=ends(row, column, ""),
             utility=ends(row, "utility", "_utility"),
@@ -322,9 +322,9 @@ def _set_labels(rows: Sequence[Mapping[str, Any]], passages: Sequence[Passage], 
     )
 
 
-def interval_fields(found: Estimate | None, suffix: str = "") -> dict[str, float | None]:
+def interval_fields(estimate: Estimate | None, suffix: str = "") -> dict[str, float | None]:
     """Return the fields of a label row for the error and the 95 % interval of a number, ``None`` if unknown."""
-    return {f"{name}{suffix}": None if found is None else getattr(found, name) for name in _ENDS}
+    return {f"{name}{suffix}": None if estimate is None else getattr(estimate, name) for name in _ENDS}
 
 
 def _response_rows(belief: Belief) -> dict[str, object]:

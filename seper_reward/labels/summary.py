@@ -114,7 +114,7 @@ def summary_of(sums: Sums, column: str, rejected: int) -> dict[str, Any]:
         **counted("helpful", "harmful", "unmoved", *(["uncovered"] if column == DELTA_SEPER else [])),
         **(counted("contexts", "unfinished", "empty", "all_equal", "long_answers") if sums["contexts",] else {}),
         **({"sets": {"labels": sums["sets",], "reader_calls": sums["reader_calls",]}} if sums["sets",] else {}),
-        "groups": {name: _group(own, column) for name, own in groups.items()},
+        "groups": {name: _group(group_sums, column) for name, group_sums in groups.items()},
     }
 
 
@@ -183,8 +183,8 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
         "questions": len(labeled),
         "passages": len(values),
         "mean": _share(values),
-        "share_helpful": _share([each >= margin for row in labeled for each in evidence(row)]),
-        "share_harmful": _share([each <= -margin for row in labeled for each in evidence(row)]),
+        "share_helpful": _share([value >= margin for row in labeled for value in evidence(row)]),
+        "share_harmful": _share([value <= -margin for row in labeled for value in evidence(row)]),
         "share_questions_helped": _share([max(evidence(row), default=0) >= margin for row in labeled]),
         "mean_std_error": _share(errors),
     }

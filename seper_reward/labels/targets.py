@@ -53,16 +53,16 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
     singles = zip(labeled.labels, labeled.passage_errors, strict=True)
     # by positions: the utility of a set over no passage, and the error of its measure
     worth = {frozenset([at]): single for at, single in enumerate(singles)}
-    for each in labeled.sets:
-        error = math.sqrt(max(each.utility.std_error**2 - labeled.baseline_error**2, 0.0))
-        worth.setdefault(frozenset(each.shown), (each.utility.value, error))
-        if each.given:
-            given_error = float(each.details.get("given_std_error", 0.0))
-            worth.setdefault(frozenset(each.given), (each.utility.value - each.gain.value, given_error))
-    best = max((each.shown for each in labeled.sets), key=lambda shown: worth[frozenset(shown)][0], default=())
+    for label in labeled.sets:
+        error = math.sqrt(max(label.utility.std_error**2 - labeled.baseline_error**2, 0.0))
+        worth.setdefault(frozenset(label.shown), (label.utility.value, error))
+        if label.given:
+            given_error = float(label.details.get("given_std_error", 0.0))
+            worth.setdefault(frozenset(label.given), (label.utility.value - label.gain.value, given_error))
+    best = max((label.shown for label in labeled.sets), key=lambda shown: worth[frozenset(shown)][0], default=())
     begun = [tuple(at for at in best if at in places) for places in worth if places < set(best)]
     worth[frozenset()] = (0.0, labeled.baseline_error)
-    return [_hop_of_path(labeled, worth, given) for given in ((), *begun)]
+    return [_hop_of_path(labeled, worth, path) for path in ((), *begun)]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
@@ -71,9 +71,9 @@ def by_marks(labeled: LabeledQuery) -> list[Hop]:
     return [
         Hop((), labeled),
         *(
-            Hop((labeled.query.passages[given],), labeled.keep([at for at in places if at != given]))
-            for given in places
-            if labeled.labels[given] > 0
+            Hop((labeled.query.passages[place],), labeled.keep([at for at in places if at != place]))
+            for place in places
+            if labeled.labels[place] > 0
         ),
     ]
 
@@ -100,7 +100,7 @@ def grade(label: float, margin: float = POSITIVE) -> int:
 
 def gains(labeled: LabeledQuery, margin: float = POSITIVE) -> list[int]:
     """Return the graded relevance of each passage, for qrels: the grade that people gave it, or of the evidence."""
-    return [int(each) if labeled.graded else grade(each, margin) for each in evidence(labeled)]
+    return [int(value) if labeled.graded else grade(value, margin) for value in evidence(labeled)]
 
 
 def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) -> list[tuple[int, int]]:
@@ -169,17 +169,17 @@ def _helps(label: float, margin: float) -> bool:
 
 
 def _hop_of_path(
-    labeled: LabeledQuery, worth: Mapping[frozenset[int], tuple[float, float]], given: tuple[int, ...]
+    labeled: LabeledQuery, worth: Mapping[frozenset[int], tuple[float, float]], path: tuple[int, ...]
 ) -> Hop:
     """Return the labels next to given passages, from the utilities of sets over no passage and their errors."""
     leads = {
         at: max(options)  # by utility
         for at in range(len(labeled.labels))
-        if at not in given and (options := [each for places, each in worth.items() if places >= {*given, at}])
+        if at not in path and (options := [pair for places, pair in worth.items() if places >= {*path, at}])
     }
-    passages, (worth_given, given_error) = labeled.query.passages, worth[frozenset(given)]
+    passages, (worth_given, given_error) = labeled.query.passages, worth[frozenset(path)]
     return Hop(
-        tuple(passages[at] for at in given),
+        tuple(passages[at] for at in path),
         LabeledQuery(
             replace(labeled.query, passages=tuple(passages[at] for at in leads)),
             labels=tuple(value - worth_given for value, _ in leads.values()),

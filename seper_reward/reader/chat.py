@@ -135,14 +135,14 @@ class ChatTemplate:
 
     def _add_system_prompt(self, text: str) -> None:
         self._turns = [{"role": "system", "content": text}]
-        found = "leaves it out"
+        effect = "leaves it out"
         try:
             shown = text.strip() in self.render(_PROBE)
         except ValueError as error:  # for unknown roles
-            shown, found = False, f"raises {str(error.__cause__)!r}"
+            shown, effect = False, f"raises {str(error.__cause__)!r}"
         if not shown:
             raise ValueError(
-                f"system_prompt needs a chat template that shows system messages; this reader's template {found}. "
+                f"system_prompt needs a chat template that shows system messages; this reader's template {effect}. "
                 "Write the text into prompt (closed_book and passages) instead"
             )
 

@@ -175,10 +175,10 @@ def _load_tokenizer(name: str, source: str | Path, adapters: Sequence[Path], hub
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         for adapter in adapters:
             if (adapter / "tokenizer_config.json").is_file():
-                own = AutoTokenizer.from_pretrained(adapter)
-                if own.chat_template == TOOL_TEMPLATE:  # a policy trained here: readers have no tools
-                    own.chat_template = tokenizer.chat_template
-                tokenizer = own
+                adapter_tokenizer = AutoTokenizer.from_pretrained(adapter)
+                if adapter_tokenizer.chat_template == TOOL_TEMPLATE:  # a policy trained here: readers have no tools
+                    adapter_tokenizer.chat_template = tokenizer.chat_template
+                tokenizer = adapter_tokenizer
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

@@ -44,9 +44,11 @@ def ahead(
     prompts = 0
     for batch in batches:
         # without an answer there is no belief to sample for
-        asked = [Asked(each.question, each.answers, tuple(each.contexts[bare:])) for each in batch if each.answers]
-        reader.expect(asked, known)
-        size = sum(len(each.contexts) for each in asked)
+        queries = [
+            Asked(query.question, query.answers, tuple(query.contexts[bare:])) for query in batch if query.answers
+        ]
+        reader.expect(queries, known)
+        size = sum(len(query.contexts) for query in queries)
         waiting.append((batch, size))
         prompts += size
         while prompts > reader.sampler.prompts_ahead:
@@ -104,7 +106,7 @@ class PromptedReader:
         }
 
     def responses(
-        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] = ()
+        self, queries: Sequence[Query | Asked], answers: Sequence[Sequence[str]] = ()
     ) -> list[list[Responses] | UnscorableError]:
         """Sample the responses to several questions in their ``contexts``, of which an empty one is the baseline.
 
@@ -113,10 +115,12 @@ class PromptedReader:
         are added, if the sampler ``knows_leaves``. A question has an error if it is longer than the reader's window;
         see also ``sample``.
         """
-        requests = self._requests(asked, answers)
+        requests = self._requests(queries, answers)
         closed_book: dict[Request, bool] = {}
-        for own, each in zip(requests, asked, strict=True):
-            for request, context in zip([] if isinstance(own, UnscorableError) else own, each.contexts, strict=False):
+        for group, query in zip(requests, queries, strict=True):
+            for request, context in zip(
+                [] if isinstance(group, UnscorableError) else group, query.contexts, strict=False
+            ):
                 closed_book[request] = closed_book.get(request, False) or not context
         self._start(closed_book)
         sampled: dict[Request, Responses | UnscorableError] = {}
@@ -124,8 +128,8 @@ class PromptedReader:
             batch = [request for request, bare in closed_book.items() if bare is kind]
             sampled |= zip(batch, self.sample(batch, closed_book=kind), strict=True)
         return [
-            own if isinstance(own, UnscorableError) else all_or_error(sampled[request] for request in own)
-            for own in requests
+            group if isinstance(group, UnscorableError) else all_or_error(sampled[request] for request in group)
+            for group in requests
         ]
 
     def sample(self, requests: Sequence[Request], *, closed_book: bool = False) -> list[Responses | UnscorableError]:
@@ -149,13 +153,15 @@ class PromptedReader:
         return [sampled[request] for request in requests]
 
     def expect(
-        self, asked: Sequence[Query | Asked], known: Callable[[Query | Asked], Sequence[str]] = lambda asked: ()
+        self, queries: Sequence[Query | Asked], known: Callable[[Query | Asked], Sequence[str]] = lambda query: ()
     ) -> None:
         """Start sampling for a later call of ``responses`` with the answers that ``known`` returns, if possible."""
         if self.sampler.prompts_ahead:
-            requests = self._requests(asked, list(map(known, asked)))
+            requests = self._requests(queries, list(map(known, queries)))
             # errors are returned again when the question is measured
-            self._start(itertools.chain.from_iterable(own for own in requests if not isinstance(own, UnscorableError)))
+            self._start(
+                itertools.chain.from_iterable(group for group in requests if not isinstance(group, UnscorableError))
+            )
 
     def _start(self, requests: Iterable[Request]) -> None:
         if self.sampler.prompts_ahead:
@@ -167,49 +173,49 @@ class PromptedReader:
 
     def _keys(self, requests: Sequence[Request]) -> list[tuple[object, ...]]:
         sampling = self.sampling
-        return [(sampling, each.prompt, each.question or None, *each.answers) for each in requests]
+        return [(sampling, request.prompt, request.question or None, *request.answers) for request in requests]
 
     def _requests(
-        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
+        self, queries: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
     ) -> list[list[Request] | UnscorableError]:
         if not (answers and self.sampler.knows_leaves):
-            answers = [()] * len(asked)
+            answers = [()] * len(queries)
 
-        def of_question(each: Query | Asked, texts: Sequence[str]) -> list[Request]:
-            known, question = tuple(self.prompts.response_texts(texts)), self.prompts.question_text(each.question)
-            prompts = [self.prompts.prompt(each.question, passages) for passages in each.contexts]
+        def of_question(query: Query | Asked, texts: Sequence[str]) -> list[Request]:
+            known, question = tuple(self.prompts.response_texts(texts)), self.prompts.question_text(query.question)
+            prompts = [self.prompts.prompt(query.question, passages) for passages in query.contexts]
             return [Request(prompt.text, known, question, prompt.encoding) for prompt in prompts]
 
         with timed("prompts"):
-            return [attempt(functools.partial(of_question, *pair)) for pair in zip(asked, answers, strict=True)]
+            return [attempt(functools.partial(of_question, *pair)) for pair in zip(queries, answers, strict=True)]
 
     def answer_log_probs(
-        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
+        self, queries: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
     ) -> list[list[list[float]] | UnscorableError]:
         """Return, per question and context, the mean natural-log probability (<= 0) per token of each of its answers.
 
         Answers are cut to ``max_new_tokens``. A question that exceeds the window, or whose answers have no token, has
         an error.
         """
-        requests = self._requests(asked, ())
+        requests = self._requests(queries, ())
         pairs = [
             (request.prompt, self.prompts.response_text(text))
-            for own, texts in zip(requests, answers, strict=True)
-            if not isinstance(own, UnscorableError)
-            for request, text in itertools.product(own, texts)
+            for group, texts in zip(requests, answers, strict=True)
+            if not isinstance(group, UnscorableError)
+            for request, text in itertools.product(group, texts)
         ]
 
         def compute(missing: list[int]) -> list[float | UnscorableError]:
-            found = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
-            return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in found]
+            rows = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in rows]
 
         keys = [(self.sampler.options.max_new_tokens, *pair) for pair in pairs]
         means = iter(answers_through(self.cache, "answer log-prob", self.sampler, keys, compute))
         return [
-            own
-            if isinstance(own, UnscorableError)
-            else all_or_error([all_or_error(list(itertools.islice(means, len(texts)))) for _ in own])
-            for own, texts in zip(requests, answers, strict=True)
+            group
+            if isinstance(group, UnscorableError)
+            else all_or_error([all_or_error(list(itertools.islice(means, len(texts)))) for _ in group])
+            for group, texts in zip(requests, answers, strict=True)
         ]
 
     def with_style(self, style: PromptStyle) -> "PromptedReader":

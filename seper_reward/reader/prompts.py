@@ -275,7 +275,7 @@ class PromptBuilder:
 def fill_template(template: str, **fields: str) -> str:
     """Return a template with its fields filled; braces in the values are unchanged."""
     # each field is filled once: a passage may contain braces, and a question may contain "{reference}"
-    return re.sub(r"\{(\w+)\}", lambda found: fields[found[1]], template)
+    return re.sub(r"\{(\w+)\}", lambda match: fields[match[1]], template)
 
 
 def _common_length(lengths: Sequence[int], room: int) -> int:

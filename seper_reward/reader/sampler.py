@@ -115,12 +115,12 @@ def content_seed(seed: int, noise: str) -> int:
 
 
 def count_work(
-    calls: int, prompts: Iterable[Sequence[int]], found: Iterable[Responses | Tensor | UnscorableError]
+    calls: int, prompts: Iterable[Sequence[int]], results: Iterable[Responses | Tensor | UnscorableError]
 ) -> None:
     """Count calls, and tokens of prompts and of their responses or given texts, in the active profiles."""
 
     def numbers() -> dict[str, int]:
-        rows = [row for row in found if not isinstance(row, UnscorableError)]
+        rows = [row for row in results if not isinstance(row, UnscorableError)]
         texts = (row.token_log_probs if isinstance(row, Responses) else [row] for row in rows)
         return {
             "calls": calls,
@@ -138,4 +138,4 @@ def isolated(act: Callable[[list[T]], Sequence[R]], batch: list[T]) -> list[R | 
     except UnscorableError as error:
         if len(batch) == 1:
             return [error.with_traceback(None)]  # its frames would keep the batch's cache alive
-    return [found for item in batch for found in isolated(act, [item])]
+    return [result for item in batch for result in isolated(act, [item])]

@@ -123,13 +123,13 @@ class GivenResponse:
     ends: tuple[int, ...] | None
 
 
-def leaf_before(given: GivenResponse, log_probs: Sequence[float], following: Mapping[int, float]) -> Leaf:
+def leaf_before(answer: GivenResponse, log_probs: Sequence[float], following: Mapping[int, float]) -> Leaf:
     """Return a given response's leaf from log-probabilities of its tokens and of the likeliest next ones."""
-    ending = sum(math.exp(following[token]) for token in given.ends or () if token in following)
+    ending = sum(math.exp(following[token]) for token in answer.ends or () if token in following)
     total = -math.inf
-    if given.ends == () or ending > 0:
-        total = sum(log_probs) + (math.log(ending) if given.ends else 0.0)
-    return Leaf(given.text, given.token_ids, total, total, sum(log_probs) / len(log_probs))
+    if answer.ends == () or ending > 0:
+        total = sum(log_probs) + (math.log(ending) if answer.ends else 0.0)
+    return Leaf(answer.text, answer.token_ids, total, total, sum(log_probs) / len(log_probs))
 
 
 class ResponseEnds:

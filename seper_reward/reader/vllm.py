@@ -114,7 +114,7 @@ class VLLMSampler(Sampler):
             )
             _end_at_exit(llm, set(threading.enumerate()) - before)
             files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
-            hashes = [[each.name, file_hash(each)] for each in files if each.suffix in (".safetensors", ".json")]
+            hashes = [[file.name, file_hash(file)] for file in files if file.suffix in (".safetensors", ".json")]
         identity = hash_with_tokenizer(["vllm", hashes or [name, revision]], tokenizer)
         return cls(llm, tokenizer, options, weights_hash=identity)
 
@@ -143,12 +143,12 @@ class VLLMSampler(Sampler):
             self.expect(distinct)
             queued = [self._queued.pop(request) for request in distinct]
             rows = [
-                each if isinstance(each, UnscorableError) else self._responses(request, each)
-                for request, each in zip(distinct, queued, strict=True)
+                entry if isinstance(entry, UnscorableError) else self._responses(request, entry)
+                for request, entry in zip(distinct, queued, strict=True)
             ]
-        count_work(len(rows), (each.ids for each in queued if isinstance(each, _Queued)), rows)
-        found = dict(zip(distinct, rows, strict=True))
-        return [found[request] for request in requests]
+        count_work(len(rows), (entry.ids for entry in queued if isinstance(entry, _Queued)), rows)
+        results = dict(zip(distinct, rows, strict=True))
+        return [results[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
@@ -164,9 +164,9 @@ class VLLMSampler(Sampler):
                 torch.tensor(self._read(ids, tokens, output), dtype=torch.float32)
                 for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
             )
-            found = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
-        count_work(len(found), (ids for ids, _ in usable), found)
-        return found
+            results = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
+        count_work(len(results), (ids for ids, _ in usable), results)
+        return results
 
     def reading_with(self, model: "PreTrainedModel") -> ResponseSampler:
         """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
@@ -181,27 +181,27 @@ class VLLMSampler(Sampler):
     def _queue(self, request: Request) -> _Queued:
         ids = self.encode(request.prompt, request.encoding)
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
-        given = tuple(map(self._ends.given, request.answers))
+        answers = tuple(map(self._ends.given, request.answers))
         # the question comes first: its request does not read the prefix cache, and fills it for the others
-        prompts = [*([ids[: span.stop]] if span else []), ids, *([*ids, *self._closed(row)] for row in given)]
-        readings = [self._reading(use_cache=False)] * bool(span), [self._reading(NEXT_TOKENS)] * len(given)
+        prompts = [*([ids[: span.stop]] if span else []), ids, *([*ids, *self._closed(answer)] for answer in answers)]
+        readings = [self._reading(use_cache=False)] * bool(span), [self._reading(NEXT_TOKENS)] * len(answers)
         count = 1 if self.options.temperature == 0 else self.options.num_samples
         params = [*readings[0], self._drawing(request.prompt, count, self.options.max_new_tokens), *readings[1]]
-        return _Queued(ids, span, given, self._enqueue(prompts, params))
+        return _Queued(ids, span, answers, self._enqueue(prompts, params))
 
     def _enqueue(self, prompts: Sequence[list[int]], params: Sequence[object]) -> tuple[str, ...]:
         inputs = [{"prompt_token_ids": ids} for ids in prompts]
         names = self._llm.enqueue(inputs, list(params), use_tqdm=False) if inputs else []
         return tuple(name.partition("-")[0] for name in names)  # outputs have no random suffix
 
-    def _params(self, **given: object) -> object:
+    def _params(self, **settings: object) -> object:
         return self._vllm.SamplingParams(
-            **given, output_kind=self._vllm.sampling_params.RequestOutputKind.FINAL_ONLY, repetition_penalty=1.0
+            **settings, output_kind=self._vllm.sampling_params.RequestOutputKind.FINAL_ONLY, repetition_penalty=1.0
         )
 
-    def _closed(self, given: GivenResponse) -> list[int]:
+    def _closed(self, answer: GivenResponse) -> list[int]:
         """Return the tokens of a given response and an end; the row of the end has the likeliest tokens there."""
-        return [*given.read, min(self._end_tokens, default=0)]
+        return [*answer.read, min(self._end_tokens, default=0)]
 
     def _reading(self, likeliest: int = 0, use_cache: bool = True) -> object:
         """Return parameters that read log-probabilities of a prompt's tokens, and of the likeliest at each place.
@@ -261,10 +261,10 @@ class VLLMSampler(Sampler):
         text = self._ends.decode(row.tokens) if cut is None else cut
         return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
-    def _leaf(self, ids: list[int], given: GivenResponse, output: object) -> Leaf:
-        *rows, after = self._rows(ids, self._closed(given), output, NEXT_TOKENS)
-        log_probs = [row[token].logprob for row, token in zip(rows, given.read, strict=True)]
-        return leaf_before(given, log_probs, {token: each.logprob for token, each in after.items()})
+    def _leaf(self, ids: list[int], answer: GivenResponse, output: object) -> Leaf:
+        *rows, after = self._rows(ids, self._closed(answer), output, NEXT_TOKENS)
+        log_probs = [row[token].logprob for row, token in zip(rows, answer.read, strict=True)]
+        return leaf_before(answer, log_probs, {token: candidate.logprob for token, candidate in after.items()})
 
     def _read(self, ids: list[int], tokens: Sequence[int], output: object) -> list[float]:
         return [row[token].logprob for row, token in zip(self._rows(ids, tokens, output), tokens, strict=True)]
@@ -300,15 +300,15 @@ def _end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
 def _own_devices(count: int) -> Iterator[None]:
     """Show vLLM's processes only the accelerators of this rank of a launcher, and no variables of the launcher."""
     names = (*_LAUNCHER, "CUDA_VISIBLE_DEVICES", _START)
-    kept = {name: os.environ.pop(name) for name in names if name in os.environ}
-    devices = kept.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.accelerator.device_count())))).split(",")
-    first = int(kept.get("LOCAL_RANK", 0)) * count % len(devices)
+    env = {name: os.environ.pop(name) for name in names if name in os.environ}
+    devices = env.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.accelerator.device_count())))).split(",")
+    first = int(env.get("LOCAL_RANK", 0)) * count % len(devices)
     if devices[0]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[first : first + count])
-    os.environ[_START] = kept.get(_START, "spawn")
+    os.environ[_START] = env.get(_START, "spawn")
     try:
         yield
     finally:
         for name in ("CUDA_VISIBLE_DEVICES", _START):
             os.environ.pop(name, None)
-        os.environ.update(kept)
+        os.environ.update(env)

@@ -52,20 +52,20 @@ def plot_belief(labeled: LabeledQuery, path: Path) -> None:
     save_figure(figure, path)
 
 
-def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+def plot_ranking(rankings: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot measures of rankings, numbers or ``{"mean", "sd"}`` by ranking and measure, as bars side by side."""
-    first = next(iter(found.values()))
+    first = next(iter(rankings.values()))
     measures = [name for name, value in first.items() if center(value) is not None]
     figure = new_figure(2 + 0.9 * len(measures), 4)
     axes = figure.subplots()
-    width = 0.8 / len(found)
-    for number, (name, row) in enumerate(found.items()):
-        places = [at + width * (number - (len(found) - 1) / 2) for at in range(len(measures))]
+    width = 0.8 / len(rankings)
+    for number, (name, row) in enumerate(rankings.items()):
+        places = [at + width * (number - (len(rankings) - 1) / 2) for at in range(len(measures))]
         errors = [row[key]["sd"] if isinstance(row[key], Mapping) else 0.0 for key in measures]
         axes.bar(places, [center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
     axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
     axes.set_ylim(0, 1)
-    axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
+    axes.legend(ncols=len(rankings), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     save_figure(figure, path)
 
 
@@ -97,16 +97,16 @@ def plot_intervals(
     figure = new_figure(2.5 + 3.5 * len(panels), (0.25 + 0.08 * most) * len(names) + 1.4)
     grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (title, panel) in zip(grid, panels.items(), strict=True):
-        for number, (label, found) in enumerate(panel.items()):
+        for number, (label, series) in enumerate(panel.items()):
             shift = 0.6 * ((number + 0.5) / len(panel) - 0.5)
             axes.plot([], [], "o", color=f"C{number}", markersize=4, label=label)  # in the legend, also without values
-            for name, each in found.items():
-                if each.value is None:
+            for name, statistic in series.items():
+                if statistic.value is None:
                     continue
                 color = f"C{number}" if most > 1 else OURS if name in ours else RIVAL
                 height = names.index(name) + shift
-                axes.plot(each.interval or [each.value] * 2, [height, height], color=color, linewidth=2)
-                axes.plot(each.value, height, "o", color=color, markersize=4)
+                axes.plot(statistic.interval or [statistic.value] * 2, [height, height], color=color, linewidth=2)
+                axes.plot(statistic.value, height, "o", color=color, markersize=4)
         axes.axvline(0, color="#d5d8dc", zorder=0)
         axes.set_xlabel(title)
         axes.spines["left"].set_visible(False)

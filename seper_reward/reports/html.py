@@ -140,20 +140,20 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
         "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),
         "verdicts": VERDICTS,
         # labelers without errors would give points
-        "intervals": spread(sorted(passages, key=lambda each: each.label), _LINES) if uncertain else [],
+        "intervals": spread(sorted(passages, key=lambda passage: passage.label), _LINES) if uncertain else [],
         "trained": _name(trained),
         "positive": POSITIVE,
         "grades": by_grade(passages),
         "positives": of_positives(passages),
         "listed": [
-            (each, query, query.passages[each.place])
-            for each in passages[:_LISTED]
-            for query in [labeled[each.question].query]
+            (passage, query, query.passages[passage.place])
+            for passage in passages[:_LISTED]
+            for query in [labeled[passage.question].query]
         ],
         "groups": by_group_and_role(passages),
         "panels": _panels(passages, labeled),
         "examples": [
-            (title, [_example(labeled[each.question], each) for each in extremes(passages, verdict, _EXAMPLES)])
+            (title, [_example(labeled[record.question], record) for record in extremes(passages, verdict, _EXAMPLES)])
             for title, verdict in (("helpful", VERDICTS[-1]), ("harmful", VERDICTS[0]))
         ],
         "reliability": label_reliability(labeled),
@@ -194,17 +194,17 @@ def _panels(passages: Sequence[LabeledPassage], labeled: Sequence[LabeledQuery])
     for passage in known:
         by_role.setdefault(passage.role, []).append(passage)
     frequent = sorted(by_role, key=lambda role: -len(by_role[role]))
-    kept = frequent if len(frequent) <= _PANELS else frequent[: _PANELS - 1]
-    panels = [(role, by_role[role]) for role in sorted(kept, key=role_order)]
-    others = [passage for role in frequent if role not in kept for passage in by_role[role]]
+    roles = frequent if len(frequent) <= _PANELS else frequent[: _PANELS - 1]
+    panels = [(role, by_role[role]) for role in sorted(roles, key=role_order)]
+    others = [passage for role in frequent if role not in roles for passage in by_role[role]]
     most = _POINTS // max(len(panels) + bool(others), 1)
     return [
         {
             "role": role,
-            "passages": len(own),
-            "points": [(passage, labeled[passage.question].query) for passage in spread(own, most)],
+            "passages": len(role_passages),
+            "points": [(passage, labeled[passage.question].query) for passage in spread(role_passages, most)],
         }
-        for role, own in [*panels, *([("other roles", others)] if others else [])]
+        for role, role_passages in [*panels, *([("other roles", others)] if others else [])]
     ]
 
 

@@ -51,13 +51,13 @@ def labeled_passages(
 
     ``exported`` are the same queries with the labels of exports and trainers (default: the same labels).
     """
-    found = []
+    records = []
     for number, (row, trained) in enumerate(zip(labeled, exported or labeled, strict=True)):
         passages = row.query.passages
         marked = any(map(is_marked, passages))
         grades, positives = gains(trained), set(split_by_help(trained)[0])
         for place, (low, high) in enumerate(label_intervals(row, column)):
-            found.append(
+            records.append(
                 LabeledPassage(
                     question=number,
                     place=place,
@@ -74,7 +74,7 @@ def labeled_passages(
                     positive=place in positives,
                 )
             )
-    return found
+    return records
 
 
 def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[Counter[str]]:
@@ -96,14 +96,16 @@ def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, obje
         {
             "group": group,
             "role": role,
-            "questions": len({passage.question for passage in own}),
-            "passages": len(own),
-            "mean": ratio_over_questions([each.question for each in own], [(each.label, 1.0) for each in own]),
-            "helpful": rounded(statistics.fmean(passage.verdict == "helpful" for passage in own)),
-            "harmful": rounded(statistics.fmean(passage.verdict == "harmful" for passage in own)),
+            "questions": len({passage.question for passage in cell}),
+            "passages": len(cell),
+            "mean": ratio_over_questions(
+                [passage.question for passage in cell], [(passage.label, 1.0) for passage in cell]
+            ),
+            "helpful": rounded(statistics.fmean(passage.verdict == "helpful" for passage in cell)),
+            "harmful": rounded(statistics.fmean(passage.verdict == "harmful" for passage in cell)),
         }
         for group, role in order
-        for own in [cells[group, role]]
+        for cell in [cells[group, role]]
     ]
 
 
@@ -112,7 +114,7 @@ def by_grade(passages: Sequence[LabeledPassage]) -> list[dict[str, object]]:
     by_value: dict[int, list[LabeledPassage]] = {}
     for passage in passages:
         by_value.setdefault(passage.grade, []).append(passage)
-    return [{"grade": grade, **_marks(own)} for grade, own in sorted(by_value.items(), reverse=True)]
+    return [{"grade": grade, **_marks(graded)} for grade, graded in sorted(by_value.items(), reverse=True)]
 
 
 def of_positives(passages: Sequence[LabeledPassage]) -> dict[str, int]:
@@ -132,8 +134,8 @@ def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -
     They are ordered by the end of the interval that is nearer to 0, so noisy labels do not come first.
     """
     chosen: dict[int, LabeledPassage] = {}
-    kept = [passage for passage in passages if passage.verdict == verdict]
-    for passage in sorted(kept, key=lambda each: -each.low if verdict == "helpful" else each.high):
+    candidates = [passage for passage in passages if passage.verdict == verdict]
+    for passage in sorted(candidates, key=lambda passage: -passage.low if verdict == "helpful" else passage.high):
         chosen.setdefault(passage.question, passage)
     return list(chosen.values())[:count]
 
@@ -176,11 +178,11 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
         if passage.relevant is not None:
             place = min(bisect.bisect_right(edges, passage.label), len(edges) - 1) - 1
             bins.setdefault(place, []).append(passage.relevant)
-    found = []
+    shares = []
     for place, marks in sorted(bins.items()):
         test = binomtest(sum(marks), len(marks))
         interval = test.proportion_ci(method="wilson")
-        found.append(
+        shares.append(
             {
                 "low": edges[place],
                 "high": edges[place + 1],
@@ -189,4 +191,4 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
                 "interval": [rounded(float(interval.low)), rounded(float(interval.high))],
             }
         )
-    return found
+    return shares

@@ -27,11 +27,13 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return _layout(header, rows, "github", "left")
 
 
-def measures_table(found: Mapping[str, Mapping[str, object]]) -> str:
+def measures_table(columns: Mapping[str, Mapping[str, object]]) -> str:
     """Return a Markdown table with one row per number of the first name, and one column per name."""
-    first = next(iter(found.values()))
+    first = next(iter(columns.values()))
     keys = [key for key, value in first.items() if value is None or center(value) is not None]
-    return markdown_table(["", *found], [[key, *(cell(row.get(key)) for row in found.values())] for key in keys])
+    return markdown_table(
+        ["", *columns], [[key, *(cell(column.get(key)) for column in columns.values())] for key in keys]
+    )
 
 
 def cell(value: object) -> str:
@@ -106,22 +108,22 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     return f"placebo, a passage that answers nothing: {label}, {plural(effect['questions'], 'question')}"
 
 
-def forecast_lines(found: Forecast, processes: int = 1) -> str:
+def forecast_lines(total: Forecast, processes: int = 1) -> str:
     """Return the estimates of a dry run, one line each."""
-    left = found.questions - found.finished
+    left = total.questions - total.finished
     lines = [
-        f"questions: {found.questions}, in {plural(found.contexts, 'context')}; {found.finished} finished, {left} left"
+        f"questions: {total.questions}, in {plural(total.contexts, 'context')}; {total.finished} finished, {left} left"
     ]
-    if found.measured:
+    if total.measured:
         on = f" on {processes} processes" if processes > 1 else ""
-        on_gpu = "" if found.device_peak_bytes is None else f", {found.device_peak_bytes / 2**30:.1f} GB on its GPU"
+        on_gpu = "" if total.device_peak_bytes is None else f", {total.device_peak_bytes / 2**30:.1f} GB on its GPU"
         lines += [
-            f"time: about {duration(found.seconds)}{on}, estimated from {plural(found.measured, 'question')}",
-            f"tokens: about {found.prompt_tokens} in prompts and {found.response_tokens} in responses",
-            f"memory: {found.peak_bytes / 2**30:.1f} GB per process{on_gpu}",
+            f"time: about {duration(total.seconds)}{on}, estimated from {plural(total.measured, 'question')}",
+            f"tokens: about {total.prompt_tokens} in prompts and {total.response_tokens} in responses",
+            f"memory: {total.peak_bytes / 2**30:.1f} GB per process{on_gpu}",
         ]
-    if found.unscorable:
-        lines.append(f"{len(found.unscorable)} of the measured questions cannot be scored: {found.unscorable[0]}")
+    if total.unscorable:
+        lines.append(f"{len(total.unscorable)} of the measured questions cannot be scored: {total.unscorable[0]}")
     return "\n".join(lines)
 
 
@@ -180,7 +182,7 @@ def stages_line(profile: Profile) -> str:
     """Return the seconds of this process by stage, on the host's clock and on the accelerator."""
 
     def listed(seconds: Mapping[str, float]) -> str:
-        return ", ".join(f"{stage} {spent:.1f}" for stage, spent in sorted(seconds.items(), key=lambda each: -each[1]))
+        return ", ".join(f"{stage} {spent:.1f}" for stage, spent in sorted(seconds.items(), key=lambda item: -item[1]))
 
     other = profile.total_seconds - sum(profile.seconds.values())
     line = f"seconds of this process: {listed(profile.seconds)}, other {max(other, 0.0):.1f}"

@@ -46,8 +46,8 @@ class Run:
         name: str | None = None,
     ) -> None:
         self._tracker: Any = None
-        asked = [report_to] if isinstance(report_to, str) else report_to
-        if _WANDB not in asked or not process_state().is_main_process:
+        trackers = [report_to] if isinstance(report_to, str) else report_to
+        if _WANDB not in trackers or not process_state().is_main_process:
             return
         from accelerate.tracking import WandBTracker, get_available_trackers
 
@@ -93,7 +93,7 @@ class Run:
         """Log rows with equal keys as a table; values other than numbers and texts are converted to text."""
         if self._tracker is not None and rows:
             kinds = (int, float, str, type(None))
-            data = [[each if isinstance(each := row[name], kinds) else str(each) for name in rows[0]] for row in rows]
+            data = [[cell if isinstance(cell := row[name], kinds) else str(cell) for name in rows[0]] for row in rows]
             self._tracker.log({name: self._wandb.Table(columns=list(rows[0]), data=data)})
 
     def figure(self, name: str, plot: Callable[[Path], None]) -> None:
@@ -148,7 +148,7 @@ class LabelTracker:
             row = labeled_query(line, column)
             baselines.extend([] if row.baseline_seper is None else [row.baseline_seper])
             labels.extend(row.labels)
-            gains.extend(gain for each in row.details if (gain := each.get("question_gain")) is not None)
+            gains.extend(gain for detail in row.details if (gain := detail.get("question_gain")) is not None)
             examples += [_example(row, place, column) for place in range(len(row.labels)) if at < _EXAMPLES]
         if baselines:
             self._run.histogram("baseline_seper", baselines)

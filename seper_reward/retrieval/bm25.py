@@ -24,10 +24,10 @@ class BM25Retriever:
         top_k = checked_top_k(top_k, len(self._passages))
         if not questions:
             return []
-        found = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
+        results = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
         return [
             tuple(self._passages[int(index)] for index, score in zip(row, scores, strict=True) if score > 0)
-            for row, scores in zip(found.documents, found.scores, strict=True)
+            for row, scores in zip(results.documents, results.scores, strict=True)
         ]
 
     def scores(self, question: str) -> list[float]:
@@ -37,8 +37,8 @@ class BM25Retriever:
         (numbers,) = tokens.ids
         if not numbers:
             return [0.0] * len(self._passages)
-        found: list[float] = self._index.get_scores([names[number] for number in numbers]).tolist()
-        return found
+        scores: list[float] = self._index.get_scores([names[number] for number in numbers]).tolist()
+        return scores
 
     def _tokens(self, texts: Sequence[str]) -> Any:
         return need("bm25s", "bm25").tokenize(

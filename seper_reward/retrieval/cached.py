@@ -30,19 +30,19 @@ class CachedRetriever:
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the best passages of each question; announced queries that the retriever rejects are dropped."""
-        found = [self._found.get((each, top_k)) for each in questions]
-        if None not in found:
-            return [each for each in found if each is not None]
+        results = [self._found.get((question, top_k)) for question in questions]
+        if None not in results:
+            return [passages for passages in results if passages is not None]
         self.expect(questions)  # batch these queries into the next search
         with self._asking:
             known, expected, self._expected = self._found, self._expected, {}
-            missing = [each for each in dict.fromkeys([*questions, *expected]) if (each, top_k) not in known]
+            missing = [query for query in dict.fromkeys([*questions, *expected]) if (query, top_k) not in known]
             if missing:
                 if len(known) + len(missing) > _SIZE:
-                    known = {key: known[key] for each in questions if (key := (each, top_k)) in known}
+                    known = {key: known[key] for question in questions if (key := (question, top_k)) in known}
                 known |= self._ask(missing, set(questions), top_k)
                 self._found = known
-            return [known[each, top_k] for each in questions]
+            return [known[question, top_k] for question in questions]
 
     def _ask(self, missing: Sequence[str], wanted: set[str], top_k: int) -> dict[tuple[str, int], tuple[Passage, ...]]:
         try:
@@ -50,9 +50,9 @@ class CachedRetriever:
         except ValueError:
             if wanted.issuperset(missing):
                 raise
-            missing = [each for each in missing if each in wanted]
+            missing = [query for query in missing if query in wanted]
             passages = self._retriever.retrieve(missing, top_k)
-        return {(each, top_k): row for each, row in zip(missing, passages, strict=True)}
+        return {(query, top_k): row for query, row in zip(missing, passages, strict=True)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the cache and the lock out of a pickle."""

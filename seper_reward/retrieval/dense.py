@@ -42,9 +42,9 @@ class DenseRetriever:
         if index is None:
             texts = [passage.full_text for passage in self.passages]
             index = build_index(self._embedder.passages(texts, cache_dir, share))
-        elif (index.ntotal, index.d) != (given := (len(corpus), encoder.get_embedding_dimension())):
+        elif (index.ntotal, index.d) != (shape := (len(corpus), encoder.get_embedding_dimension())):
             raise ValueError(
-                f"index must hold {given[0]} vectors, one per passage, of the encoder's {given[1]} dimensions, got "
+                f"index must hold {shape[0]} vectors, one per passage, of the encoder's {shape[1]} dimensions, got "
                 f"{index.ntotal} of {index.d}"
             )
         self.index = index

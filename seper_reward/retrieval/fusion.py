@@ -24,8 +24,8 @@ class FusedRetriever:
         """Return the best passages of each question as ``Retriever.retrieve``; in a tie, the passage found first."""
         depth = max(_DEPTH, top_k)
         checked_top_k(top_k, depth)
-        found = [retriever.retrieve(questions, depth) for retriever in self._retrievers]
-        return [reciprocal_rank_fusion(lists)[:top_k] for lists in zip(*found, strict=True)]
+        rankings = [retriever.retrieve(questions, depth) for retriever in self._retrievers]
+        return [reciprocal_rank_fusion(lists)[:top_k] for lists in zip(*rankings, strict=True)]
 
 
 def reciprocal_rank_fusion(lists: Sequence[Sequence[Passage]]) -> tuple[Passage, ...]:

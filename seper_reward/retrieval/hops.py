@@ -19,7 +19,7 @@ def next_query(question: str, read: Sequence[Passage]) -> str:
     >>> next_query("Who runs the mill?", [Passage("The mill is Ida Voss's.", title="Hallow")])
     "Who runs the mill? [SEP] Hallow: The mill is Ida Voss's."
     """
-    texts = (" ".join(each.full_text.split()[: _WORDS_READ // len(read)]) for each in read)
+    texts = (" ".join(passage.full_text.split()[: _WORDS_READ // len(read)]) for passage in read)
     return _SEPARATOR.join([question, *texts])
 
 
@@ -46,14 +46,14 @@ def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top
     read: list[list[Passage]] = [[] for _ in questions]
     best_ranks: list[dict[Passage, int]] = [{} for _ in questions]
     for hop in range(hops):
-        queries = [next_query(*asked) for asked in zip(questions, read, strict=True)]
+        queries = [next_query(*pair) for pair in zip(questions, read, strict=True)]
         # passages that were read can be found again
-        for known, ranks, found in zip(read, best_ranks, retriever.retrieve(queries, top_k + hop), strict=True):
-            unread = [passage for passage in found if passage not in known]
+        for known, ranks, passages in zip(read, best_ranks, retriever.retrieve(queries, top_k + hop), strict=True):
+            unread = [passage for passage in passages if passage not in known]
             for rank, passage in enumerate(unread):
                 ranks[passage] = min(rank, ranks.get(passage, rank))
             known += unread[:1]
     return [
-        (*known, *sorted((each for each in ranks if each not in known), key=ranks.__getitem__))[:top_k]
+        (*known, *sorted((passage for passage in ranks if passage not in known), key=ranks.__getitem__))[:top_k]
         for known, ranks in zip(read, best_ranks, strict=True)
     ]

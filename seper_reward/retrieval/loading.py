@@ -57,7 +57,7 @@ def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> N
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     need("faiss", "retrieval").write_index(retriever.index, str(folder / _FAISS))
-    rows = ({"id": each.id, "title": each.title, "text": each.text} for each in retriever.passages)
+    rows = ({"id": passage.id, "title": passage.title, "text": passage.text} for passage in retriever.passages)
     write_lines(folder / _PASSAGES, rows)
     write_json(folder / INDEX, {"encoder": encoder})
 

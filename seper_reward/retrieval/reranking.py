@@ -67,7 +67,7 @@ def load_reranker(name: str) -> Reranker:
     with helpful_errors("reranker", name, f"{MINILM}, or a cross-encoder's folder or hub id"):
         model = library.CrossEncoder(name, device=device)
     architectures = getattr(model.config, "architectures", None) or []
-    if not any(each.endswith(_SCORES_PAIRS) for each in architectures) or model.num_labels != 1:
+    if not any(architecture.endswith(_SCORES_PAIRS) for architecture in architectures) or model.num_labels != 1:
         raise ValueError(
             f"reranker={name!r} must be a cross-encoder with one score per pair, got {', '.join(architectures)} with "
             f"{model.num_labels}; train one with `seper-reward train reranker`, or use {MINILM}"

@@ -91,10 +91,10 @@ def read_passage(row: Any) -> Passage:
     """Return a passage as search services write it, a text or an object; other rows raise ``ValueError``."""
     if isinstance(row, Mapping) and "document" in row:
         inner = row["document"] if isinstance(row["document"], Mapping) else {"text": row["document"]}
-        given = {name: value for name, value in inner.items() if value is not None}
+        inner = {name: value for name, value in inner.items() if value is not None}
         groups = (("id", "_id"), _TEXTS, ("title",))  # each from the outer row only if the inner one has none of it
-        outer = {name: row[name] for names in groups if not given.keys() & set(names) for name in names if name in row}
-        row = {**outer, **given}
+        outer = {name: row[name] for names in groups if not inner.keys() & set(names) for name in names if name in row}
+        row = {**outer, **inner}
     if isinstance(row, str):
         return Passage(row)
     texts = [row[name] for name in _TEXTS if isinstance(row.get(name), str)] if isinstance(row, Mapping) else []

@@ -36,9 +36,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import lazily the names that need torch or TRL: a reward that queries a server needs neither."""
-    found = lazy_name(__name__, name, _HOMES)
+    attribute = lazy_name(__name__, name, _HOMES)
     if name == "delta_seper":
         from seper_reward.reward.configured import configured_path
 
         configured_path()  # TRL looks the name up early, so a misspelt setting fails before models load
-    return found
+    return attribute

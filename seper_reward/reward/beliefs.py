@@ -27,22 +27,22 @@ class Findings:
     def add(self, results: Sequence[Measured | UnscorableError]) -> None:
         """Add the results of ``missing``; then only the parts of questions that failed as a whole are missing."""
         left = []
-        for asked, result in zip(self.missing, results, strict=True):
-            texts = [(asked.question, asked.answers, text) for text in asked.texts]
+        for request, result in zip(self.missing, results, strict=True):
+            texts = [(request.question, request.answers, text) for text in request.texts]
             if isinstance(result, UnscorableError):
-                self.errors |= dict.fromkeys([*_keys(asked), *texts], result)
-                left += _parts(asked)  # one context may have failed for all
+                self.errors |= dict.fromkeys([*_keys(request), *texts], result)
+                left += _parts(request)  # one context may have failed for all
                 continue
-            self.beliefs |= zip(_keys(asked), result.beliefs, strict=True)
+            self.beliefs |= zip(_keys(request), result.beliefs, strict=True)
             self.supports |= zip(texts, result.supports, strict=True)
         self.missing = left
 
-    def of(self, asked: Asked) -> Measured | UnscorableError:
+    def of(self, request: Asked) -> Measured | UnscorableError:
         """Return the beliefs and supports of a question, or the error of the first that failed."""
         try:
             return Measured(
-                tuple(self.beliefs[key] for key in _keys(asked)),
-                tuple(self.supports[asked.question, asked.answers, text] for text in asked.texts),
+                tuple(self.beliefs[key] for key in _keys(request)),
+                tuple(self.supports[request.question, request.answers, text] for text in request.texts),
             )
         except KeyError as missing:
             return self.errors[missing.args[0]]
@@ -69,9 +69,9 @@ class BeliefMemory:
             self._entries: OrderedDict[Key, tuple[Belief, int]] = OrderedDict()
             self._bytes = 0
 
-    def recall(self, asked: Iterable[Asked]) -> Findings:
+    def recall(self, requests: Iterable[Asked]) -> Findings:
         """Return the cached beliefs of questions, which are then the most recently used ones, and what is missing."""
-        distinct = merged(asked)
+        distinct = merged(requests)
         keys = list(itertools.chain.from_iterable(map(_keys, distinct)))
         known = {}
         with self._lock:
@@ -79,13 +79,13 @@ class BeliefMemory:
                 if key in self._entries:
                     self._entries.move_to_end(key)
                     known[key] = self._entries[key][0]
-        missing = _drop_empty([_missing_part(each, known) for each in distinct])
+        missing = _drop_empty([_missing_part(request, known) for request in distinct])
         return Findings(missing, [float(key in known) for key in keys], known)
 
-    def remember(self, found: Findings) -> None:
+    def remember(self, findings: Findings) -> None:
         """Cache the beliefs of a finished measurement."""
         with self._lock:
-            for key, belief in found.beliefs.items():
+            for key, belief in findings.beliefs.items():
                 _, before = self._entries.pop(key, (None, 0))
                 size = size_in_bytes(key, belief)
                 self._entries[key] = (belief, size)
@@ -109,37 +109,38 @@ def _texts(key: Key) -> Iterator[str]:
             yield from _texts(part)
 
 
-def merged(asked: Iterable[Asked]) -> list[Asked]:
+def merged(requests: Iterable[Asked]) -> list[Asked]:
     """Return each distinct question once, with the contexts and texts of all its occurrences."""
     questions: dict[tuple[str, Answers], tuple[dict[Key, tuple[Passage, ...]], dict[str, None]]] = {}
-    for each in asked:
-        contexts, texts = questions.setdefault((each.question, each.answers), ({}, {}))
-        for key, context in zip(_keys(each), each.contexts, strict=True):
+    for request in requests:
+        contexts, texts = questions.setdefault((request.question, request.answers), ({}, {}))
+        for key, context in zip(_keys(request), request.contexts, strict=True):
             contexts.setdefault(key, context)
-        texts |= dict.fromkeys(each.texts)
+        texts |= dict.fromkeys(request.texts)
     return [
         Asked(*question, tuple(contexts.values()), tuple(texts)) for question, (contexts, texts) in questions.items()
     ]
 
 
-def _missing_part(asked: Asked, known: Mapping[Key, object]) -> Asked:
-    missing = [context for key, context in zip(_keys(asked), asked.contexts, strict=True) if key not in known]
-    return replace(asked, contexts=tuple(missing))
+def _missing_part(request: Asked, known: Mapping[Key, object]) -> Asked:
+    missing = [context for key, context in zip(_keys(request), request.contexts, strict=True) if key not in known]
+    return replace(request, contexts=tuple(missing))
 
 
-def _parts(asked: Asked) -> list[Asked]:
+def _parts(request: Asked) -> list[Asked]:
     """Return a question with several contexts once for each context, and once for its texts."""
-    if len(asked.contexts) < 2 and not (asked.contexts and asked.texts):
+    if len(request.contexts) < 2 and not (request.contexts and request.texts):
         return []
-    alone = [replace(asked, contexts=(context,), texts=()) for context in asked.contexts]
-    return alone + _drop_empty([replace(asked, contexts=())])
+    alone = [replace(request, contexts=(context,), texts=()) for context in request.contexts]
+    return alone + _drop_empty([replace(request, contexts=())])
 
 
-def _drop_empty(asked: Sequence[Asked]) -> list[Asked]:
-    return [each for each in asked if each.contexts or each.texts]
+def _drop_empty(requests: Sequence[Asked]) -> list[Asked]:
+    return [request for request in requests if request.contexts or request.texts]
 
 
-def _keys(asked: Asked) -> list[Key]:
+def _keys(request: Asked) -> list[Key]:
     return [
-        (asked.question, asked.answers, tuple(passage.full_text for passage in context)) for context in asked.contexts
+        (request.question, request.answers, tuple(passage.full_text for passage in context))
+        for context in request.contexts
     ]

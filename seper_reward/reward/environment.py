@@ -64,14 +64,14 @@ class RetrievalEnvironment:
             return NO_MORE
         start = time.perf_counter()
         try:
-            found = self._retriever.retrieve([query], self._top_k)
-            if len(found) != 1:
-                raise RuntimeError(f"expected the passages of one query from the retriever, got {len(found)} lists")
+            results = self._retriever.retrieve([query], self._top_k)
+            if len(results) != 1:
+                raise RuntimeError(f"expected the passages of one query from the retriever, got {len(results)} lists")
         except Exception as error:
             if type(error) is not ValueError:  # a plain ValueError refuses the query; a JSONDecodeError is a fault
                 self.failure = error
             raise
-        passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in found[0])
+        passages = tuple(Passage(self._cut(passage.full_text), id=passage.id) for passage in results[0])
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
         return tool_message(passages)
 

@@ -40,7 +40,7 @@ class RewardLog:
             yield recorded
         finally:
             # by identity: an outer recording may be an equal list
-            self._recordings = [each for each in self._recordings if each is not recorded]
+            self._recordings = [recording for recording in self._recordings if recording is not recorded]
 
     def record(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:
         """Add rollouts and their scores to all open recordings."""
@@ -104,7 +104,7 @@ class RewardLog:
         """Warn once if a completion seems to have results of searches that are not read."""
         if "unread" in self._warned:
             return
-        places = [place for each in completions if (place := unread_results(each, passage_tag))]
+        places = [place for completion in completions if (place := unread_results(completion, passage_tag))]
         if places:
             self._warn_once(
                 f"results of searches seem to be in {len(places)} of {plural(len(completions), 'completion')}, but "
@@ -159,7 +159,7 @@ class RewardLog:
 def _is_alone(name: str, log: Callable[..., None]) -> bool:
     """Return whether a trainer has one reward with a ``RewardLog``; raise ``ValueError`` if two have the same name."""
     rewards = getattr(getattr(log, "__self__", None), "reward_funcs", ())
-    names = [each.__name__ for each in rewards if isinstance(getattr(each, "log", None), RewardLog)]
+    names = [reward.__name__ for reward in rewards if isinstance(getattr(reward, "log", None), RewardLog)]
     if names.count(name) > 1:
         raise ValueError(f"{len(names)} rewards are named {', '.join(names)}; set reward.__name__ of each")
     return len(names) < 2
@@ -205,9 +205,9 @@ def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
 def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[float]]:
     """Return lists of metrics with one value per rollout that has the metric, without rows of other environments."""
     pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
-    own = [score for rollout, score in zip(rollouts, scores, strict=True) if rollout.problem != OTHERS]
+    own_scores = [score for rollout, score in zip(rollouts, scores, strict=True) if rollout.problem != OTHERS]
     metrics = {
-        "unscored": [float(score is None) for score in own],
+        "unscored": [float(score is None) for score in own_scores],
         "search_rate": [float(bool(rollout.turns)) for rollout, _ in pairs],
         "searches": [float(len(rollout.turns)) for rollout, _ in pairs],
         "failed_calls": [float(rollout.failed) for rollout, _ in pairs],
@@ -218,7 +218,7 @@ def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None])
     if baselines:
         metrics["baseline"] = [baseline for _, baseline in baselines]
         for name, needed in (("search_rate_needed", True), ("search_rate_not_needed", False)):
-            metrics[name] = [float(bool(row.turns)) for row, value in baselines if (value < KNOWN) is needed]
+            metrics[name] = [float(bool(rollout.turns)) for rollout, value in baselines if (value < KNOWN) is needed]
     answers = [score.answer for _, score in pairs if score.answer is not None]
     if answers:
         metrics["answer"] = answers

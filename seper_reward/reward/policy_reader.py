@@ -123,7 +123,7 @@ def borrowed_reader(model: "PreTrainedModel", *, adapter: bool = False) -> Itera
     modules = list(model.modules())
     training = [module.training for module in modules]
     checkpointing = [
-        (each, each.gradient_checkpointing) for each in modules if hasattr(each, "gradient_checkpointing")
+        (module, module.gradient_checkpointing) for module in modules if hasattr(module, "gradient_checkpointing")
     ]
     caching = model.config.use_cache
     if not adapter and not hasattr(model, "disable_adapter"):

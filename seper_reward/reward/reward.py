@@ -132,7 +132,7 @@ class SePerReward:
             others = rows_of_others(self.environment, environment, environments)
             if environments is None and passages is None:
                 tools = getattr(getattr(log_metric or log_extra, "__self__", None), "tools", None) or ()
-                self.search_tools.refuse_several([each.__name__ for each in tools if hasattr(each, "__name__")])
+                self.search_tools.refuse_several([tool.__name__ for tool in tools if hasattr(tool, "__name__")])
             columns = (question, answers, completions, passages, environments, self.passage_tag, others)
             self._thinking = self._thinking or begins_in_thought(prompts or (), completions or ())
             rollouts = read_rollouts(
@@ -200,18 +200,18 @@ class SePerReward:
     def _scores(self, rollouts: Sequence[Rollout], share: bool) -> list[Score | None]:
         if self._reader.moves:
             self._beliefs.clear()  # the weights have changed since the last call
-        asked = [self.weights.asks(rollout) for rollout in rollouts if rollout.answers]
-        found = self._beliefs.recall(asked)
-        self._reused = found.reused
+        requests = [self.weights.asks(rollout) for rollout in rollouts if rollout.answers]
+        findings = self._beliefs.recall(requests)
+        self._reused = findings.reused
         if share:
             from seper_reward.reward.shared import union  # imported here: needs torch, which a client may lack
 
-            found.missing = union(found.missing)  # the caches of the ranks may differ
-        found.add(self._measure(found.missing, share))
-        if found.missing:  # the contexts of questions that failed, each alone
-            found.add(self._measure(found.missing, share))
-        self._beliefs.remember(found)
-        measured = map(found.of, asked)
+            findings.missing = union(findings.missing)  # the caches of the ranks may differ
+        findings.add(self._measure(findings.missing, share))
+        if findings.missing:  # the contexts of questions that failed, each alone
+            findings.add(self._measure(findings.missing, share))
+        self._beliefs.remember(findings)
+        measured = map(findings.of, requests)
         scores: list[Score | None] = []
         for rollout in rollouts:
             result = next(measured) if rollout.answers else None
@@ -222,18 +222,18 @@ class SePerReward:
             scores.append(self.weights.score(rollout, result) if isinstance(result, Measured) else None)
         return scores
 
-    def _measure(self, asked: Sequence[Asked], share: bool) -> Sequence[Measured | UnscorableError]:
+    def _measure(self, requests: Sequence[Asked], share: bool) -> Sequence[Measured | UnscorableError]:
         if not share:
             with self._reader.scorer() as scorer:
-                return scorer.measure(asked)
-        if not asked:
+                return scorer.measure(requests)
+        if not requests:
             return []
         from seper_reward.reward.shared import gather, scatter
 
-        mine = scatter(asked)
+        mine = scatter(requests)
         with _agreement(share), self._reader.scorer() as scorer:
             measured = scorer.measure(mine)
-        return gather(asked, measured)
+        return gather(requests, measured)
 
 
 def _agreement(share: bool) -> AbstractContextManager[None]:

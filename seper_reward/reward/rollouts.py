@@ -129,10 +129,10 @@ def read_rollouts(
             raise RuntimeError(f"the search tool failed, so its rollouts cannot be scored: {failure}") from failure
     if isinstance(question, str):
         raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
-    given = [row for row in passages or () if row is not None]
-    if given and not any(map(is_list, given)):
-        kind = "text" if isinstance(given[0], str) else type(given[0]).__name__
-        raise ValueError(f"passages must be a list per row, got the {kind} {given[0]!r:.80}; wrap it in a list")
+    lists = [row for row in passages or () if row is not None]
+    if lists and not any(map(is_list, lists)):
+        kind = "text" if isinstance(lists[0], str) else type(lists[0]).__name__
+        raise ValueError(f"passages must be a list per row, got the {kind} {lists[0]!r:.80}; wrap it in a list")
     if environments is None and (question is None or answers is None):
         raise ValueError(
             "question and answers must be columns of the data set, or attributes of TRL's environments, got neither; "
@@ -140,17 +140,17 @@ def read_rollouts(
         )
     count = next(len(column) for column in (question, environments) if column is not None)
     if others is None:
-        others = [each is not None and not _records(each) for each in environments or [None] * count]
+        others = [env is not None and not _records(env) for env in environments or [None] * count]
     names = ("question", "answers", "completions", "environments", "passages")
     columns = (question, answers, completions, environments, passages)
     lengths = {name: len(column) for name, column in zip(names, columns, strict=True) if column is not None}
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise ValueError(f"columns must have one entry per rollout, got different lengths: {found}")
+        sizes = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"columns must have one entry per rollout, got different lengths: {sizes}")
     rows = list(zip(*([None] * count if column is None else column for column in columns), strict=True))
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
-    own = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
-    tools.see(row[2] for row in itertools.compress(rows, own))  # other rows have passages or recorded searches
+    mask = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
+    tools.see(row[2] for row in itertools.compress(rows, mask))  # other rows have passages or recorded searches
     pattern = compile_answer_pattern(answer_pattern)
 
     def read(other: bool, row: Sequence[object]) -> Rollout:
@@ -189,8 +189,8 @@ def rows_of_others(
                 f"environment={name!r} needs a column environment in the data set, with the name of "
                 "each row's environment; add it, or leave environment out"
             )
-        return [each != name for each in names]
-    if names is None and environments and not any(hasattr(each, "turns") for each in environments):
+        return [row_name != name for row_name in names]
+    if names is None and environments and not any(hasattr(environment, "turns") for environment in environments):
         raise ValueError(
             f"{type(environments[0]).__name__} does not record its searches; give it a list turns of "
             "seper_reward.reward.turns.Turn, or use search_environment"
@@ -221,10 +221,10 @@ def _rollout(
         if not answers:
             raise UnscorableError("no gold answer")
         messages = _messages("" if completion is None else completion, passage_tag)
-        found, failed = _searches(messages, environment, tools)
-        seen = None if completion is None else list(itertools.chain.from_iterable(found))
+        searches, failed = _searches(messages, environment, tools)
+        seen = None if completion is None else list(itertools.chain.from_iterable(searches))
         turns = _turns(seen, environment, passages)
-        before, *calls = map(len, found)
+        before, *calls = map(len, searches)
         shown = before == 0 and sum(calls) == len(turns)
         last = messages[-1] if messages else {}
         # a completion that was cut off after a search has no answer
@@ -259,8 +259,8 @@ def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
     )
     roles = [message.get("role") for message in messages if isinstance(message, Mapping)]
     if "assistant" not in roles and any(role not in ROLES for role in roles):
-        found = ", ".join(dict.fromkeys(map(repr, roles)))
-        raise UnscorableError(f"completion must have a message of the role 'assistant', got {found}")
+        role_names = ", ".join(dict.fromkeys(map(repr, roles)))
+        raise UnscorableError(f"completion must have a message of the role 'assistant', got {role_names}")
     if passage_tag is None:
         return messages
     block = tagged_block(passage_tag)
@@ -285,39 +285,42 @@ def _searches(
     """Return the searches before and after each message of the policy, and the number of failed calls."""
     results = read_results(messages)
     if environment is not None:  # TRL writes its errors in one form, and passages may begin like others
-        results = [[each._replace(failed=each.text.startswith(TRL_ERROR)) for each in group] for group in results]
+        results = [
+            [result._replace(failed=result.text.startswith(TRL_ERROR)) for result in group] for group in results
+        ]
     chosen = tools.chosen()
     called = {call.tool for message in messages if message.get("role") == "assistant" for call in read_calls(message)}
 
     def searches(result: Result) -> bool:
         if environment is not None:
-            own = hasattr(environment, result.tool or "search")
-            return own and (tools.names is None or result.tool is None or result.tool in tools.names)
+            has_tool = hasattr(environment, result.tool or "search")
+            return has_tool and (tools.names is None or result.tool is None or result.tool in tools.names)
         if chosen is None:
             return True
         return result.tool in chosen if result.tool else called <= {None, *chosen}
 
-    found = [
-        [each for each in group if not each.failed and each.text != NO_MORE and searches(each)] for group in results
+    groups = [
+        [result for result in group if not result.failed and result.text != NO_MORE and searches(result)]
+        for group in results
     ]
-    failed = [sum(each.failed and (each.lacks_tool or searches(each)) for each in group) for group in results]
-    return found, failed
+    failed = [sum(result.failed and (result.lacks_tool or searches(result)) for result in group) for group in results]
+    return groups, failed
 
 
-def _turns(found: Sequence[Result] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:
+def _turns(results: Sequence[Result] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:
     if environment is not None:
         # the environment still has the last searches, which TRL may have rolled back
-        return tuple(environment.turns if found is None else environment.turns[: len(found)])
+        return tuple(environment.turns if results is None else environment.turns[: len(results)])
     if passages is not None:
         if not is_list(passages):
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
-        given = tuple(
+        row_passages = tuple(
             _passage(passage, f"passages[{place}]")
             for place, passage in enumerate(map(clean, passages))
             if not is_empty_passage(passage)
         )
-        return (Turn("", given),) if given else ()
-    return tuple(Turn(each.query, read_tool_message(each.text, each.query)) for each in found or ())
+        return (Turn("", row_passages),) if row_passages else ()
+    return tuple(Turn(result.query, read_tool_message(result.text, result.query)) for result in results or ())
 
 
 def _passage(value: object, name: str) -> Passage:

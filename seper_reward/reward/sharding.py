@@ -37,10 +37,10 @@ def whole_policy(trainer: "Trainer") -> Iterator[tuple[Any, str]]:
     policy = trainer.accelerator.unwrap_model(trainer.model)
     if any(hasattr(weight, "ds_id") for weight in wrapped.parameters()):
         gathered, sharding = _whole_zero3(wrapped), "ZeRO-3"
-    elif old := [each for each in modules if isinstance(each, FullyShardedDataParallel)]:
+    elif old := [module for module in modules if isinstance(module, FullyShardedDataParallel)]:
         gathered, sharding = _whole_fsdp1(wrapped, old), "FSDP1"
     else:
-        new = [each for each in modules if isinstance(each, FSDPModule)]
+        new = [module for module in modules if isinstance(module, FSDPModule)]
         gathered, sharding = _whole_fsdp2(new), "FSDP2" if new else ""
     with gathered:
         _refuse_pieces(trainer, policy)
@@ -87,7 +87,7 @@ def _refuse_pieces(trainer: "Trainer", policy: "PreTrainedModel") -> None:
     from torch.distributed.tensor import DTensor
 
     if getattr(trainer, "is_fsdp_xla_enabled", False) or any(
-        isinstance(each, DTensor) for each in policy.parameters()
+        isinstance(weight, DTensor) for weight in policy.parameters()
     ):
         raise ValueError(
             "the policy's weights are sharded, and cannot be gathered (FSDP, FSDP2 and ZeRO-3 can, tensor parallelism "
@@ -105,19 +105,19 @@ class BaseWeights:
 
     def __init__(self, policy: "PreTrainedModel") -> None:
         weights = _adapted(policy)
-        quantized = next((each.dtype for each in weights if not each.is_floating_point()), None)
+        quantized = next((weight.dtype for weight in weights if not weight.is_floating_point()), None)
         if quantized is not None:
             raise ValueError(
                 f"reader='policy-base' cannot restore a base of {quantized} after use_vllm merges the adapter "
                 "into it; load the policy without quantization, or use reader='separate'"
             )
-        self._copies = [_on_host(each) for each in weights]
+        self._copies = [_on_host(weight) for weight in weights]
 
     @contextmanager
     def in_place(self, policy: "PreTrainedModel") -> Iterator[None]:
         """Put the copy into the policy with unsharded weights, and restore the current weights when the block ends."""
         weights = _adapted(policy)
-        merged = [_on_host(each) for each in weights]
+        merged = [_on_host(weight) for weight in weights]
         try:
             _fill(weights, self._copies)
             yield

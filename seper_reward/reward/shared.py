@@ -12,71 +12,71 @@ from seper_reward.types import Asked, Measured, Responses, UnscorableError, all_
 _UNEVEN = 1.2  # largest part, relative to the mean, without dividing a question
 
 
-def union(asked: Sequence[Asked]) -> list[Asked]:
+def union(requests: Sequence[Asked]) -> list[Asked]:
     """Return the questions of all ranks, each once; all ranks call it together."""
-    return merged(itertools.chain.from_iterable(gathered(list(asked))))
+    return merged(itertools.chain.from_iterable(gathered(list(requests))))
 
 
-def scatter(asked: Sequence[Asked]) -> list[Asked]:
+def scatter(requests: Sequence[Asked]) -> list[Asked]:
     """Return this rank's part of questions that are the same on all ranks; it may be empty."""
     rank, ranks = met()
-    return list(cut(asked, ranks)[rank].values())
+    return list(cut(requests, ranks)[rank].values())
 
 
-def gather(asked: Sequence[Asked], own: Sequence[Measured | UnscorableError]) -> list[Measured | UnscorableError]:
+def gather(requests: Sequence[Asked], share: Sequence[Measured | UnscorableError]) -> list[Measured | UnscorableError]:
     """Return the results of questions on every rank, from the results of each rank's part (``scatter``).
 
     A question fails as a whole if one of its contexts or texts does. Only texts of responses are sent to other ranks.
     """
-    parts = cut(asked, met()[1])
-    found = gathered([_drop_tokens(each) for each in own])
-    pieces = [dict(zip(part, results, strict=True)) for part, results in zip(parts, found, strict=True)]
-    return [_join([part[place] for part in pieces if place in part]) for place in range(len(asked))]
+    parts = cut(requests, met()[1])
+    by_rank = gathered([_drop_tokens(result) for result in share])
+    pieces = [dict(zip(part, results, strict=True)) for part, results in zip(parts, by_rank, strict=True)]
+    return [_join([part[place] for part in pieces if place in part]) for place in range(len(requests))]
 
 
-def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
-    """Cut questions into parts of similar cost, each a contiguous range, by their index in ``asked``.
+def cut(requests: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
+    """Cut questions into parts of similar cost, each a contiguous range, by their index in ``requests``.
 
     Questions are divided only if whole questions make very uneven parts: the contexts of a question share responses,
     which are judged once.
 
     >>> from seper_reward.types import Passage
-    >>> found = [(Passage("Ida Voss runs it."),), (Passage("Rain fell on it."),)]
-    >>> mill, lake = Asked("Who runs it?", ("Ida Voss",), ((), *found)), Asked("How deep is it?", ("9 m",), ((),))
+    >>> contexts = [(Passage("Ida Voss runs it."),), (Passage("Rain fell on it."),)]
+    >>> mill, lake = Asked("Who runs it?", ("Ida Voss",), ((), *contexts)), Asked("How deep is it?", ("9 m",), ((),))
     >>> [{place: len(share.contexts) for place, share in part.items()} for part in cut([mill, lake], 2)]
     [{0: 2}, {0: 1, 1: 1}]
     """
-    by_question = [sum(_costs(each)) for each in asked]
+    by_question = [sum(_costs(request)) for request in requests]
     whole = cut_by_cost(by_question, parts)
     if max(sum(by_question[place] for place in part) for part in whole) <= _UNEVEN * sum(by_question) / parts:
-        return [{place: asked[place] for place in part} for part in whole]
+        return [{place: requests[place] for place in part} for part in whole]
     units = [
         (place, at)
-        for place, each in enumerate(asked)
-        for at in range(len(each.contexts) + len(each.texts))  # texts after contexts
+        for place, request in enumerate(requests)
+        for at in range(len(request.contexts) + len(request.texts))  # texts after contexts
     ]
-    costs = [cost for each in asked for cost in _costs(each)]
+    costs = [cost for request in requests for cost in _costs(request)]
     return [
         {
-            place: _share(asked[place], [at for _, at in of_question])
+            place: _share(requests[place], [at for _, at in of_question])
             for place, of_question in itertools.groupby((units[at] for at in part), key=lambda unit: unit[0])
         }
         for part in cut_by_cost(costs, parts)
     ]
 
 
-def _costs(asked: Asked) -> list[float]:
-    contexts = [prompt_cost(asked.question, context) for context in asked.contexts]
+def _costs(request: Asked) -> list[float]:
+    contexts = [prompt_cost(request.question, context) for context in request.contexts]
     # a text costs a few pairs of the entailment model, each about as long as the text
-    return contexts + [(len(asked.question) + len(text)) / 4 for text in asked.texts]
+    return contexts + [(len(request.question) + len(text)) / 4 for text in request.texts]
 
 
-def _share(asked: Asked, places: Sequence[int]) -> Asked:
-    count = len(asked.contexts)
+def _share(request: Asked, places: Sequence[int]) -> Asked:
+    count = len(request.contexts)
     return replace(
-        asked,
-        contexts=tuple(asked.contexts[at] for at in places if at < count),
-        texts=tuple(asked.texts[at - count] for at in places if at >= count),
+        request,
+        contexts=tuple(request.contexts[at] for at in places if at < count),
+        texts=tuple(request.texts[at - count] for at in places if at >= count),
     )
 
 

@@ -28,9 +28,9 @@ _ERROR = re.compile(
     r"|Tool ['\"`]?[\w.-]{1,80}['\"`]? (?:was |is )?(?:not found|does not exist|not available)"
     r"|(?i:unknown|no such) (?:tool|function)(?::| ['\"`]|\s*$)"
 )
-_STATUSES = {each.value: each.phrase for each in HTTPStatus if each.value >= 400}
+_STATUSES = {status.value: status.phrase for status in HTTPStatus if status.value >= 400}
 _CODES = "|".join(map(str, _STATUSES))
-_PHRASES = "|".join(re.escape(each) for each in _STATUSES.values() if " " in each)
+_PHRASES = "|".join(re.escape(phrase) for phrase in _STATUSES.values() if " " in phrase)
 _ENDS = r"(?=\s*$|\s*[:;.,!()\n-])"
 #: A short text with an error: a line with a status of HTTP, or a phrase for an error that no prose follows.
 _REFUSAL = re.compile(
@@ -94,12 +94,12 @@ class SearchTools:
     """
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
-        given = () if names is None or isinstance(names, str) else tuple(names)
-        if names is not None and not (given and all(isinstance(each, str) and each for each in given)):
+        tool_names = () if names is None or isinstance(names, str) else tuple(names)
+        if names is not None and not (tool_names and all(isinstance(name, str) and name for name in tool_names)):
             raise ValueError(
                 f"search_tools must be a list with at least one name of a tool, as in ('search',), got {names!r}"
             )
-        self.names = None if names is None else given
+        self.names = None if names is None else tool_names
         self.seen: Counter[str] = Counter()
 
     def see(self, completions: Iterable[Any]) -> None:
@@ -109,7 +109,7 @@ class SearchTools:
                 results = read_results(as_messages(completion)) if is_list(completion) else []
             except UnscorableError:  # its rollout has the reason in ``problem``
                 continue
-            self.seen.update(each.tool for group in results for each in group if each.tool and not each.failed)
+            self.seen.update(result.tool for group in results for result in group if result.tool and not result.failed)
         self.refuse_several()
 
     def refuse_several(self, tools: Iterable[str] = ()) -> None:
@@ -136,7 +136,7 @@ def counted(seen: Mapping[str, int], tools: Iterable[str] = ()) -> str:
     'search (120), python (33), notes (0)'
     """
     numbers = dict.fromkeys(tools, 0) | dict(seen)
-    return ", ".join(f"{tool} ({count})" for tool, count in sorted(numbers.items(), key=lambda each: -each[1]))
+    return ", ".join(f"{tool} ({count})" for tool, count in sorted(numbers.items(), key=lambda item: -item[1]))
 
 
 def as_messages(completion: Iterable[object]) -> list[Any]:
@@ -149,7 +149,7 @@ def as_messages(completion: Iterable[object]) -> list[Any]:
     >>> as_messages([{"role": "user", "content": "<tool_response>Rain.</tool_response>"}])
     [{'role': 'tool', 'content': 'Rain.'}]
     """
-    return [message for each in completion if not _is_of_type(each, "reasoning") for message in _as_message(each)]
+    return [message for item in completion if not _is_of_type(item, "reasoning") for message in _as_message(item)]
 
 
 def _as_message(item: Any) -> list[object]:
@@ -158,8 +158,8 @@ def _as_message(item: Any) -> list[object]:
         return [{"role": "assistant", "tool_calls": [call]}]
     if _is_of_type(item, "function_call_output"):
         return [{"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}]
-    if isinstance(item, Mapping) and item.get("role") == "user" and (found := _TOOL_RESPONSE.findall(text_of(item))):
-        return [{"role": "tool", "content": text.strip()} for text in found]
+    if isinstance(item, Mapping) and item.get("role") == "user" and (texts := _TOOL_RESPONSE.findall(text_of(item))):
+        return [{"role": "tool", "content": text.strip()} for text in texts]
     return [item]
 
 
@@ -186,7 +186,7 @@ def read_results(messages: Iterable[object]) -> list[list[Result]]:
         elif message.get("role") in _RESULT_ROLES:
             name = message.get("name") or None
             call = by_id.get(str(message.get("tool_call_id"))) or next(
-                (each for each in waiting if name in (None, each.tool)), None
+                (candidate for candidate in waiting if name in (None, candidate.tool)), None
             )
             if call in waiting:
                 waiting.remove(call)
@@ -202,10 +202,10 @@ def unread_results(completion: Any, passage_tag: str | None) -> str | None:
     "text between <information> tags (passage_tag='information' reads it)"
     """
     messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion
-    if not is_list(messages) or not all(isinstance(each, Mapping) for each in messages):
+    if not is_list(messages) or not all(isinstance(message, Mapping) for message in messages):
         return None
     messages = as_messages(messages)
-    roles = [each.get("role") for each in messages]
+    roles = [message.get("role") for message in messages]
     for role in roles:
         if isinstance(role, str) and role not in ROLES:
             return f"messages of the role {role!r} (name it 'tool')"
@@ -227,17 +227,17 @@ def read_calls(message: Mapping[str, object]) -> Iterator[Call]:
         function = function if isinstance(function, Mapping) else {}
         arguments = unpacked(function.get("arguments"))
         values = arguments.values() if isinstance(arguments, Mapping) else ()
-        name, own = function.get("name"), call.get("id")
+        name, call_id = function.get("name"), call.get("id")
         query = next((value for value in values if isinstance(value, str)), "")
-        yield Call(name if isinstance(name, str) else None, None if own is None else str(own), query)
+        yield Call(name if isinstance(name, str) else None, None if call_id is None else str(call_id), query)
 
 
 def text_of(message: Mapping[str, object]) -> str:
     """Return the text of a message, also if its content is a list of blocks ``{type: "text", text}``."""
     content = message.get("content") or ""
     content = [content] if isinstance(content, Mapping) and "text" in content else content
-    if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
-        return "".join(str(each["text"]) for each in content)
+    if isinstance(content, list) and all(isinstance(block, Mapping) and "text" in block for block in content):
+        return "".join(str(block["text"]) for block in content)
     return str(content)
 
 
@@ -255,11 +255,11 @@ def _is_error(message: Mapping[str, object]) -> bool:
     """Return whether a tool's message is an error, by a field of the message or its JSON, or by its first words."""
     text = text_of(message).strip()
     content = unpacked(text) if text.startswith("{") else None
-    objects = [message, *(each for each in (content, message.get("content")) if isinstance(each, Mapping))]
-    if any(each.get("error") or _is_only_error(each) for each in objects[1:]):
+    objects = [message, *(item for item in (content, message.get("content")) if isinstance(item, Mapping))]
+    if any(item.get("error") or _is_only_error(item) for item in objects[1:]):
         return True
     flags = ("isError", "is_error")
-    if any(each.get("status") == "error" or any(each.get(flag) is True for flag in flags) for each in objects):
+    if any(item.get("status") == "error" or any(item.get(flag) is True for flag in flags) for item in objects):
         return True
     return bool(_ERROR.match(text)) or _is_refusal(text)
 

@@ -47,7 +47,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
                 raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
         super().__init__(*args, **kwargs)
         self.undivided: Counter[str] = Counter()
-        self._credited = {at: each for at, each in enumerate(self.reward_funcs) if isinstance(each, SePerReward)}
+        self._credited = {at: reward for at, reward in enumerate(self.reward_funcs) if isinstance(reward, SePerReward)}
         self._gathered_rewards: Tensor | None = None
         weights = [reward.weights for reward in self._credited.values()]
         refuse_credit(weights, self)
@@ -86,8 +86,8 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
                 assert score is not None
                 assert not isinstance(credit, str)
                 own_values = advantages_over_reader(credit, reward.weights.answer_values(score))
-                own = torch.tensor([*own_values, 0.0], device=whole.device)[messages]  # -1 is the last place
-                advantages[row] = (advantages[row] + weight * (own - shares[row])).masked_fill(messages < 0, 0.0)
+                values = torch.tensor([*own_values, 0.0], device=whole.device)[messages]  # -1 is the last place
+                advantages[row] = (advantages[row] + weight * (values - shares[row])).masked_fill(messages < 0, 0.0)
         share_of_rows = self.accelerator.gather(undivided.mean().to(whole.device)).mean().item()
         self._metrics["train" if self.model.training else "eval"]["credit/whole_rollouts"].append(share_of_rows)
         return advantages
@@ -107,7 +107,7 @@ def refuse_credit(weights: Sequence[RewardWeights], arguments: object) -> None:
     """Raise ``ValueError`` if settings of ``TurnCreditGRPOTrainer`` conflict with weights or TRL's arguments."""
     if not weights:
         raise ValueError("reward_funcs must contain a SePerReward, got none; add one, or use GRPOTrainer")
-    if not all(each.answer_weight and each.gain_weight for each in weights):
+    if not all(reward_weights.answer_weight and reward_weights.gain_weight for reward_weights in weights):
         raise ValueError(
             "credit per turn needs answer_weight and gain_weight above 0, since it compares answers with the "
             f"reader's beliefs after each search, got {weights}"

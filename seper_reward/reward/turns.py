@@ -46,7 +46,7 @@ def read_tool_message(text: str, query: str = "") -> tuple[Passage, ...]:
     (Passage(text='[1] Ida runs it.', title='', id=''),)
     """
     rest = text.replace(query, "").replace(json.dumps(query)[1:-1], "") if query else text
-    if not text or (rest != text and not rest.strip()) or any(_EMPTY.fullmatch(each.strip()) for each in (text, rest)):
+    if not text or (rest != text and not rest.strip()) or any(_EMPTY.fullmatch(part.strip()) for part in (text, rest)):
         return ()
     lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
     if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:

@@ -154,16 +154,16 @@ class HasWeights(Protocol):
         """Hash over all parts of the model that decide an answer."""
 
 
-def content_keys(kind: str, model: HasWeights, asked: Sequence[tuple[object, ...]]) -> list[str]:
+def content_keys(kind: str, model: HasWeights, inputs: Sequence[tuple[object, ...]]) -> list[str]:
     """Return a cache key for each input of a model, given as JSON-able parts."""
-    return [content_key(kind, model.weights_hash, *parts) for parts in asked]
+    return [content_key(kind, model.weights_hash, *parts) for parts in inputs]
 
 
 def answers_through(
     cache: Cache | None,
     kind: str,
     model: HasWeights,
-    asked: Sequence[tuple[object, ...]],
+    inputs: Sequence[tuple[object, ...]],
     compute: Callable[[list[int]], Sequence[object]],
     record: type | None = None,
 ) -> list[Any]:
@@ -172,14 +172,14 @@ def answers_through(
     An input is given as the JSON-able parts that decide its answer, along with the kind. ``compute`` returns an answer
     or an exception for each position missing in the cache. Answers are JSON-able, or objects of ``record``.
     """
-    if not asked:
+    if not inputs:
         return []
     if cache is None:
-        return list(compute(list(range(len(asked)))))
+        return list(compute(list(range(len(inputs)))))
 
     def stored(missing: list[int]) -> Sequence[object]:
-        found = compute(missing)
-        return found if record is None else [row if isinstance(row, Exception) else to_json(row) for row in found]
+        answers = compute(missing)
+        return answers if record is None else [row if isinstance(row, Exception) else to_json(row) for row in answers]
 
-    rows = cache.through(content_keys(kind, model, asked), stored)
+    rows = cache.through(content_keys(kind, model, inputs), stored)
     return [row if record is None or isinstance(row, Exception) else from_json(record, row) for row in rows]

@@ -57,8 +57,8 @@ class ControlTokens:
         ]
         for start, end in reversed(spans):
             token = text[start:end]
-            found = token.strip()
-            text = text[:start] + token.replace(found, _split(found)) + text[end:]
+            marker = token.strip()
+            text = text[:start] + token.replace(marker, _split(marker)) + text[end:]
         return text
 
 

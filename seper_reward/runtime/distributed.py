@@ -105,13 +105,13 @@ def agreement() -> Iterator[None]:
             raise RuntimeError(f"process {other} failed, so process {met()[0]} stops: {problem}")
 
 
-def gathered(own: T) -> list[T]:
+def gathered(value: T) -> list[T]:
     """Return the values of all connected processes by rank, each picklable; all must call this together."""
     processes = met()[1]
     if processes == 1:
-        return [own]
+        return [value]
     values: list[Any] = [None] * processes
-    torch.distributed.all_gather_object(values, own)  # of a trainer's group, also without Accelerate
+    torch.distributed.all_gather_object(values, value)  # of a trainer's group, also without Accelerate
     return values
 
 

@@ -37,13 +37,13 @@ def file_hash(path: Path) -> str | None:
 def weights_hash(model: nn.Module) -> str:
     """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers but inactive LoRA matrices."""
     off = [name for name, module in model.named_modules() if getattr(module, "disable_adapters", False) is True]
-    kept = {
+    weights = {
         _WRAPPERS.sub("", name).replace(".base_layer.", "."): weight
         for name, weight in _state(model).items()
         if not any(name.startswith(f"{layer}.lora_") for layer in off)
     }
     digest = hashlib.sha256()
-    for name, tensor in sorted(kept.items()):
+    for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         # a copy: memory shared with numpy cannot be resized, and FSDP could not free gathered weights
         copied = tensor.detach().to("cpu", copy=True)

@@ -32,9 +32,9 @@ def find_lacks(extra: str | None) -> list[Lack]:
         if requirement.name == PACKAGE:
             lacks += [lack for other in sorted(requirement.extras) for lack in find_lacks(other)]
             continue
-        found = installed_version(requirement.name)
-        if found is None or not requirement.specifier.contains(found, prereleases=True):
-            lacks.append(Lack(requirement.name, str(requirement.specifier), found))
+        version = installed_version(requirement.name)
+        if version is None or not requirement.specifier.contains(version, prereleases=True):
+            lacks.append(Lack(requirement.name, str(requirement.specifier), version))
     return list(dict.fromkeys(lacks))
 
 
@@ -81,9 +81,9 @@ def named_callable(setting: str, path: str) -> Callable[..., Any]:
     if not module or not name:
         raise ValueError(f"{setting} must be package.module:name, got {path!r}")
     try:
-        found = getattr(importlib.import_module(module), name)
+        target = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{setting}={path!r} cannot be imported ({error}); is its folder in PYTHONPATH?") from error
-    if not callable(found):
-        raise ValueError(f"{setting}={path!r} must be callable, got {found!r}")
-    return found  # type: ignore[no-any-return]
+    if not callable(target):
+        raise ValueError(f"{setting}={path!r} must be callable, got {target!r}")
+    return target  # type: ignore[no-any-return]

@@ -30,11 +30,11 @@ def leaves(value: Any, *, lists: bool = False) -> Iterator[tuple[str, Any]]:
     >>> list(leaves({"n": 4, "mean": {"bm25": 0.5, "dense": None}, "interval": [0.1, 0.9]}, lists=True))
     [('n', 4), ('mean.bm25', 0.5), ('mean.dense', None), ('interval.0', 0.1), ('interval.1', 0.9)]
     """
-    for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
-        if (each and isinstance(each, Mapping)) or (lists and isinstance(each, (list, tuple))):
-            yield from ((f"{key}.{rest}", leaf) for rest, leaf in leaves(each, lists=lists))
+    for key, child in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if (child and isinstance(child, Mapping)) or (lists and isinstance(child, (list, tuple))):
+            yield from ((f"{key}.{rest}", leaf) for rest, leaf in leaves(child, lists=lists))
         else:
-            yield str(key), each
+            yield str(key), child
 
 
 def read_lines(path: Path) -> Iterator[Any]:

@@ -68,9 +68,9 @@ def peak_bytes() -> int:
     """Return the peak memory of this process in bytes, including models."""
     status = Path("/proc/self/status")
     if status.is_file():  # ru_maxrss would begin at the peak of the parent process
-        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
-        if found:
-            return int(found[1]) * 1024
+        match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
+        if match:
+            return int(match[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -93,8 +93,8 @@ def _dequantised() -> LoadedModel:
     )  # fmt: skip
     model = BertModel(config, add_pooling_layer=False)
     weights["emb.word"] = weights["emb.word"].view(rows, -1)[:pieces]  # the last rows belong to no piece
-    own = {name: weights[_stored_name(name)].view_as(weight) for name, weight in model.state_dict().items()}
-    model.load_state_dict(own)
+    state = {name: weights[_stored_name(name)].view_as(weight) for name, weight in model.state_dict().items()}
+    model.load_state_dict(state)
     return LoadedModel(model.half(), tokenizer, MULTILINGUAL_HUB_ID)
 
 

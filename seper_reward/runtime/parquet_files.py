@@ -31,8 +31,8 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 def without_none(value: object) -> Any:
     """Return a value without fields that are ``None``, such as those added by ``as_dataset``."""
     if isinstance(value, Mapping):
-        return {name: without_none(each) for name, each in value.items() if each is not None}
-    return [without_none(each) for each in value] if isinstance(value, list) else value
+        return {name: without_none(field) for name, field in value.items() if field is not None}
+    return [without_none(element) for element in value] if isinstance(value, list) else value
 
 
 def _column(name: str, values: list[object]) -> "Dataset":
@@ -47,5 +47,5 @@ def _column(name: str, values: list[object]) -> "Dataset":
 
 def _without_empty(value: object) -> object:
     if isinstance(value, Mapping):
-        return {name: _without_empty(each) for name, each in value.items()} or None
-    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_empty(field) for name, field in value.items()} or None
+    return [_without_empty(element) for element in value] if isinstance(value, list) else value

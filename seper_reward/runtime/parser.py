@@ -43,7 +43,7 @@ def parse_options(
     bases = [base for kind in kinds for base in kind.__mro__]
     own_first = [name for base in bases for name in vars(base).get("__annotations__", {})]
     parser._optionals._group_actions.sort(
-        key=lambda each: own_first.index(each.dest) if each.dest in own_first else -1
+        key=lambda action: own_first.index(action.dest) if action.dest in own_first else -1
     )
     words = list(sys.argv[1:] if arguments is None else arguments)
     at = words.index("--config") if "--config" in words else len(words)
@@ -61,7 +61,7 @@ def parse_options(
         unknown = parser.parse_known_args(words[:at] + words[at + 2 :])[1]
         if not others:
             _refuse("", unknown, parser)
-        *found, more, _ = parser.parse_args_and_config(
+        *options, more, _ = parser.parse_args_and_config(
             words, return_remaining_strings=True, separate_remaining_strings=True
         )
     except FileNotFoundError as error:
@@ -70,7 +70,7 @@ def parse_options(
         raise ValueError(f"{path}: expected YAML in UTF-8, got {' '.join(str(error).split())}") from error
     if not others:
         _refuse(f"{path}: ", more[::2], parser)
-    return tuple(found[: len(kinds)])
+    return tuple(options[: len(kinds)])
 
 
 def refuse_missing_files(options: object) -> None:
@@ -114,9 +114,9 @@ def _refuse(where: str, words: Iterable[str], parser: argparse.ArgumentParser) -
         nearest = difflib.get_close_matches(flag, parser._option_string_actions, n=1)
         hints.append(f"{word!r}" + (f", did you mean {nearest[0]!r}?" if nearest else ""))
     if hints:
-        said = "; ".join(hints)
-        said = said.replace("--", "") if where else said
-        raise ValueError(f"{where}unknown setting {said} (--help explains all settings)")
+        message = "; ".join(hints)
+        message = message.replace("--", "") if where else message
+        raise ValueError(f"{where}unknown setting {message} (--help explains all settings)")
 
 
 class _Shared(argparse.Namespace):
@@ -131,7 +131,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         shown = copy.copy(action)  # TRL also accepts --num-samples
-        shown.option_strings = [each for each in action.option_strings if "-" not in each.lstrip("-")]
+        shown.option_strings = [option for option in action.option_strings if "-" not in option.lstrip("-")]
         return super()._format_action_invocation(shown)
 
     def _get_help_string(self, action: argparse.Action) -> str | None:

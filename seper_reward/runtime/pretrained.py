@@ -62,9 +62,9 @@ def fast_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cpu":
         # with avx512_fp16 (Intel since Sapphire Rapids) only AMX tiles are faster, which a virtual machine may hide;
         # torch 2.10 does not list capabilities, so fp32 is used
-        found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
-        vectors = found.get("avx512_bf16", False) and not found.get("avx512_fp16", False)
-        return torch.bfloat16 if found.get("amx_bf16", False) or vectors else torch.float32
+        capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+        vectors = capabilities.get("avx512_bf16", False) and not capabilities.get("avx512_fp16", False)
+        return torch.bfloat16 if capabilities.get("amx_bf16", False) or vectors else torch.float32
     if device.type == "cuda" and not torch.cuda.is_bf16_supported():
         return torch.float32
     return torch.bfloat16

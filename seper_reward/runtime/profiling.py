@@ -90,7 +90,7 @@ def profiling() -> Iterator[Profile]:
         yield profile
     finally:
         with _entering:
-            _profiles = tuple(each for each in _profiles if each is not profile)
+            _profiles = tuple(other for other in _profiles if other is not profile)
 
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
@@ -101,9 +101,9 @@ def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
 def count(numbers: Callable[[], Mapping[str, int]]) -> None:
     """Add the result of a function to the profiles' ``counts``; it is called only inside of ``profiling``."""
     if profiles := _profiles:
-        found = numbers()
+        counts = numbers()
         for profile in profiles:
-            profile.count(found)
+            profile.count(counts)
 
 
 @contextmanager

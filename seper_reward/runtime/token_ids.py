@@ -15,8 +15,8 @@ def token_ids(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
     if not tokenizer.is_fast:
         ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids
-    own: list[int] = whole_texts(tokenizer).encode(text, add_special_tokens=False).ids  # a third faster
-    return own
+    encoded: list[int] = whole_texts(tokenizer).encode(text, add_special_tokens=False).ids  # a third faster
+    return encoded
 
 
 def whole_texts(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
@@ -37,8 +37,8 @@ def joined_pairs(
     backend = whole_texts(tokenizer)
     letter = backend.encode("a", add_special_tokens=False)
     both = backend.post_process(letter, letter)
-    own = [place for place, special in enumerate(both.special_tokens_mask) if not special]
-    first, second = own[: len(letter)], own[len(letter) :]
+    places = [place for place, special in enumerate(both.special_tokens_mask) if not special]
+    first, second = places[: len(letter)], places[len(letter) :]
     edges = slice(0, first[0]), slice(first[-1] + 1, second[0]), slice(second[-1] + 1, None)
     before, between, behind = (both.ids[edge] for edge in edges)
     ids = [[*before, *one, *between, *two, *behind] for one, two in pairs]

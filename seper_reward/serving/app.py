@@ -45,20 +45,20 @@ def build_app(
     @app.post("/utilities")
     async def utilities(request: Request, body: UtilitiesBody, deadline: Deadline = None) -> JSONResponse:
         """ΔSePer of passages, or of sets of passages, with the beliefs before and after."""
-        found = await scoring.ask([query.asked for query in body.queries], deadline, request.receive)
-        return _results([_utilities(*pair) for pair in zip(body.queries, found, strict=True)], found)
+        outcomes = await scoring.ask([query.asked for query in body.queries], deadline, request.receive)
+        return _results([_utilities(*pair) for pair in zip(body.queries, outcomes, strict=True)], outcomes)
 
     @app.post("/beliefs")
     async def beliefs(request: Request, body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
         """Beliefs given sets of passages, and the support of a gold answer by each text; for `SePerReward`."""
-        found = await scoring.ask([each.asked for each in body.asked], deadline, request.receive)
+        outcomes = await scoring.ask([question.asked for question in body.asked], deadline, request.receive)
         results = [
             None
-            if isinstance(each, str)
-            else {"beliefs": list(map(belief_json, each.beliefs)), "supports": list(each.supports)}
-            for each in found
+            if isinstance(outcome, str)
+            else {"beliefs": list(map(belief_json, outcome.beliefs)), "supports": list(outcome.supports)}
+            for outcome in outcomes
         ]
-        return _results(results, found)
+        return _results(results, outcomes)
 
     @app.post("/rewards")
     async def rewards(request: Request, body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def build_app(
         scored = await scoring.score(rollouts, body.weights(weights), deadline, request.receive)
         credited = [credit_of(rollout, score) for rollout, (score, _) in zip(rollouts, scored, strict=True)]
         return {
-            "rewards": [None if each is None else each.reward for each, _ in scored],
+            "rewards": [None if score is None else score.reward for score, _ in scored],
             "reasons": [reason for _, reason in scored],
             "scores": [
                 None
@@ -80,7 +80,7 @@ def build_app(
                 }
                 for score, _ in scored
             ],
-            "turn_rewards": [None if isinstance(each, str) else turn_rewards(each) for each in credited],
+            "turn_rewards": [None if isinstance(credit, str) else turn_rewards(credit) for credit in credited],
         }
 
     @app.get("/health")
@@ -103,8 +103,8 @@ def build_app(
             detail = f"expected the header Content-Type: application/json, got {kind[:80]}"
             return JSONResponse({"detail": detail}, 422)
         problems = [
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {_shown(each.get('input'))}"
-            for each in error.errors()[:10]
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}, got {_shown(problem.get('input'))}"
+            for problem in error.errors()[:10]
         ]
         # names of fields may contain half a surrogate pair, which cannot be encoded
         detail = "; ".join(problems).encode("utf-8", "backslashreplace").decode()
@@ -129,8 +129,10 @@ def _shown(value: object) -> str:
         return f"a deep {type(value).__name__}"
 
 
-def _results(results: Sequence[object], found: Sequence[Measured | str]) -> JSONResponse:
-    return JSONResponse({"results": results, "reasons": [each if isinstance(each, str) else None for each in found]})
+def _results(results: Sequence[object], outcomes: Sequence[Measured | str]) -> JSONResponse:
+    return JSONResponse(
+        {"results": results, "reasons": [outcome if isinstance(outcome, str) else None for outcome in outcomes]}
+    )
 
 
 def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, object] | None:
@@ -139,19 +141,19 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, object] 
     baseline, *beliefs = measured.beliefs
     rows = []
     for passages, belief in zip(query.sets, beliefs, strict=True):
-        found = utility(belief, baseline)
+        effect = utility(belief, baseline)
         rows.append(
             {
                 "passage_ids": [passage.id for passage in passages],
-                "delta_seper": found.delta_seper,
-                "std_error": found.std_error,
-                "low": found.soft.low,
-                "high": found.soft.high,
-                "delta_seper_hard": found.delta_seper_hard,
-                "delta_belief": found.combined and found.combined.value,
-                "seper_gain": found.seper_gain and found.seper_gain.value,
-                "question_gain": found.question_gain,
-                "seper": found.seper,
+                "delta_seper": effect.delta_seper,
+                "std_error": effect.std_error,
+                "low": effect.soft.low,
+                "high": effect.soft.high,
+                "delta_seper_hard": effect.delta_seper_hard,
+                "delta_belief": effect.combined and effect.combined.value,
+                "seper_gain": effect.seper_gain and effect.seper_gain.value,
+                "question_gain": effect.question_gain,
+                "seper": effect.seper,
                 "belief": belief_json(belief),
             }
         )

@@ -30,12 +30,12 @@ def _plain(value: Any, depth: int = 0) -> None:
     if isinstance(value, str) and not is_unicode(value):
         raise ValueError("expected Unicode, got half a surrogate pair")
     if isinstance(value, Mapping):
-        for name, each in value.items():
+        for name, item in value.items():
             _plain(name, depth + 1)
-            _plain(each, depth + 1)
+            _plain(item, depth + 1)
     elif isinstance(value, list):
-        for each in value:
-            _plain(each, depth + 1)
+        for item in value:
+            _plain(item, depth + 1)
 
 
 class _Body(BaseModel):
@@ -92,7 +92,7 @@ class QueryBody(_Body):
     @property
     def sets(self) -> list[tuple[Passage, ...]]:
         """The sets of passages that are measured."""
-        return [tuple(each.passage for each in some) for some in self.passage_sets or [[row] for row in self.passages]]
+        return [tuple(body.passage for body in some) for some in self.passage_sets or [[row] for row in self.passages]]
 
     @property
     def asked(self) -> Asked:
@@ -127,7 +127,7 @@ class AskedBody(_Body):
     @property
     def asked(self) -> Asked:
         """The record."""
-        contexts = tuple(tuple(each.passage for each in context) for context in self.contexts)
+        contexts = tuple(tuple(body.passage for body in context) for context in self.contexts)
         return Asked(self.question, tuple(self.answers), contexts, tuple(self.texts))
 
 
@@ -157,8 +157,8 @@ class RewardsBody(_PlainBody):
 
     def weights(self, default: RewardWeights) -> RewardWeights:
         """Return the weights of this request."""
-        given = {each.name: getattr(self, each.name) for each in fields(RewardWeights)}
-        return replace(default, **{name: value for name, value in given.items() if value is not None})
+        changes = {weight.name: getattr(self, weight.name) for weight in fields(RewardWeights)}
+        return replace(default, **{name: value for name, value in changes.items() if value is not None})
 
 
 @dataclass(frozen=True)

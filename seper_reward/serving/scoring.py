@@ -34,19 +34,19 @@ class Scoring:
     def __init__(self, worker: Worker, limits: Limits) -> None:
         self._worker, self._limits = worker, limits
 
-    async def ask(self, asked: Sequence[Asked], deadline: float | None, receive: Receive) -> list[Measured | str]:
+    async def ask(self, requests: Sequence[Asked], deadline: float | None, receive: Receive) -> list[Measured | str]:
         """Return the measurements of each question, or the reason why there are none, in order; equal ones only once.
 
         ``receive`` is that of the request, whose questions are dropped if its client disconnects. Raises
         ``HTTPException`` if the request is too long (413), the queue is full (429), the client has gone (499), the
         server is stopping (503), or a question is late (504), and ``ConnectionError`` if the engine is unavailable.
         """
-        if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
+        if (size := sum(estimated_tokens(request, self._worker.window) for request in requests)) > self._limits.tokens:
             most = self._limits.tokens
             raise HTTPException(
                 413, f"expected contexts and texts of at most {most} tokens a request, got about {size}; split it"
             )
-        distinct = list(dict.fromkeys(asked))
+        distinct = list(dict.fromkeys(requests))
         try:
             submitted = self._worker.submit(distinct)
         except FullError:
@@ -71,18 +71,18 @@ class Scoring:
                 raise HTTPException(499, "the client has disconnected")
             if late:
                 raise HTTPException(504, "not measured before the deadline; retry later", RETRY)
-        outcomes = {each: _outcome(answer) for each, answer in answers.items()}
-        return [outcomes[each] for each in asked]
+        outcomes = {request: _outcome(answer) for request, answer in answers.items()}
+        return [outcomes[request] for request in requests]
 
     async def score(
         self, rollouts: Sequence[Rollout], weights: RewardWeights, deadline: float | None, receive: Receive
     ) -> list[tuple[Score | None, str | None]]:
         """Return each rollout's score, or the reason why it has none; raises the errors of ``ask``."""
-        asked = {place: weights.asks(rollout) for place, rollout in enumerate(rollouts) if rollout.answers}
-        found = dict(zip(asked, await self.ask(list(asked.values()), deadline, receive), strict=True))
+        requests = {place: weights.asks(rollout) for place, rollout in enumerate(rollouts) if rollout.answers}
+        outcomes = dict(zip(requests, await self.ask(list(requests.values()), deadline, receive), strict=True))
         scored: list[tuple[Score | None, str | None]] = []
         for place, rollout in enumerate(rollouts):
-            measured = found.get(place, rollout.problem or "no gold answer")
+            measured = outcomes.get(place, rollout.problem or "no gold answer")
             if isinstance(measured, str):
                 scored.append((None, measured))
             else:

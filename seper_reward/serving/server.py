@@ -42,14 +42,14 @@ class Server(uvicorn.Server):
 
 def bound(host: str, port: int) -> socket.socket:
     """Return a socket that is bound but does not listen, so an address in use fails before the models load."""
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound_socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
+        bound_socket.bind((host, port))
     except OSError as error:
-        found.close()
+        bound_socket.close()
         raise OSError(f"cannot listen on {host}, port {port}: {error}; name another with --host or --port") from error
-    return found
+    return bound_socket
 
 
 def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:

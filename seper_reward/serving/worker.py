@@ -62,9 +62,9 @@ class Worker:
         """Whether the worker's thread runs."""
         return self._thread.is_alive()
 
-    def submit(self, asked: Sequence[Asked]) -> "list[Future[Measured]]":
+    def submit(self, requests: Sequence[Asked]) -> "list[Future[Measured]]":
         """Accept all questions of a request, with a future each; else raise ``FullError`` or ``ClosedError``."""
-        jobs = list(map(_Job, asked))
+        jobs = list(map(_Job, requests))
         size = sum(map(_size, jobs))
         with self._changed:
             if self.closed:
@@ -89,13 +89,13 @@ class Worker:
     def _run(self, load: Callable[[], SePerScorer], loaded: "Future[tuple[dict[str, Any], int]]") -> None:
         try:
             scorer = load()
-            found = scorer.fingerprint, scorer.sampler.max_prompt_tokens
+            properties = scorer.fingerprint, scorer.sampler.max_prompt_tokens
         except BaseException as error:  # raised again in the thread of the constructor
             loaded.set_exception(error)
             return
         by_device = 16 if scorer.entailment.device.type == "cpu" else 256
         block = self._block or scorer.sampler.prompts_ahead or by_device
-        loaded.set_result(found)
+        loaded.set_result(properties)
         while jobs := self._next_block(block):
             self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
 
@@ -131,11 +131,11 @@ class Worker:
         """Return the measurements of jobs; only beliefs that are not in memory are measured."""
         wanted = [job.asked for job in jobs]
         try:
-            found = self._beliefs.recall(wanted)
-            while found.missing:
-                found.add(scorer.measure(found.missing, len(found.missing)))
-            self._beliefs.remember(found)
-            return list(map(found.of, wanted))
+            findings = self._beliefs.recall(wanted)
+            while findings.missing:
+                findings.add(scorer.measure(findings.missing, len(findings.missing)))
+            self._beliefs.remember(findings)
+            return list(map(findings.of, wanted))
         except Exception as error:
             if len(jobs) > 1 and not isinstance(error, ConnectionError):
                 _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))

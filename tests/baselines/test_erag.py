@@ -51,9 +51,9 @@ class Answering:
     name = "erag_token_f1"
     scorer = OneByOne()
 
-    def read(self, asked, batch_size):
-        rows = [(BASELINES[each.question[7]], *SCORES[each.question[7]]) for each in asked]
-        assert [list(map(len, each.contexts)) for each in asked][-1] == [0, 1, 1]  # the list of "e" is short
+    def read(self, requests, batch_size):
+        rows = [(BASELINES[request.question[7]], *SCORES[request.question[7]]) for request in requests]
+        assert [list(map(len, request.contexts)) for request in requests][-1] == [0, 1, 1]  # the list of "e" is short
         return [
             UnscorableError("too long")
             if row[1] == 0.6

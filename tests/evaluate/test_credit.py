@@ -143,13 +143,13 @@ class ScriptedScorer:
     judge = estimator = None
     reader = type("Reader", (), {"prompts": type("Prompts", (), {"build": staticmethod(lambda q, c: q)})})
 
-    def measure(self, asked, size):
+    def measure(self, requests, size):
         return [
             Measured(
-                tuple(belief(0.7 if each == (PAT,) else 0.2 * len(each)) for each in own.contexts),
-                tuple(float(t == "1801") for t in own.texts),
+                tuple(belief(0.7 if each == (PAT,) else 0.2 * len(each)) for each in request.contexts),
+                tuple(float(t == "1801") for t in request.texts),
             )
-            for own in asked
+            for request in requests
         ]
 
 

@@ -78,8 +78,8 @@ class ScriptedReader:
 
     batch_size, reader, known_answers = OneByOne.batch_size, OneByOne.reader, OneByOne.known_answers
 
-    def measure(self, asked, batch_size=None):
-        return [self._measured(each) for each in asked]
+    def measure(self, requests, batch_size=None):
+        return [self._measured(request) for request in requests]
 
     def _measured(self, asked):
         if asked.question == LOST.question:

@@ -104,7 +104,7 @@ def _has_vllm() -> bool:
 def _server(plan: Plan, *flags: str, **settings: str) -> Iterator[str]:
     settings |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
     if plan.device.type == "cpu":
-        settings["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"  # starts in a third of the time; CUDA allows no forks
+        settings["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"  # CUDA allows no forks
     flags += ("--logprobs-mode", "processed_logprobs", "--gpu-memory-utilization", "0.3")
     log = plan.folder / "vllm.txt"
     with vllm_server(write_reader(plan), log, *flags, python=sys.executable, settings=settings) as url:

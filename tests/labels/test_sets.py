@@ -32,11 +32,13 @@ class Scripted(ReaderLabeler):
     def __init__(self, scorer):
         self.scorer, self.read_so_far = scorer, []
 
-    def read(self, asked, batch_size):
-        self.read_so_far.append([[[passage.id for passage in row] for row in each.contexts] for each in asked])
+    def read(self, requests, batch_size):
+        self.read_so_far.append(
+            [[[passage.id for passage in row] for row in request.contexts] for request in requests]
+        )
         return [
-            UnscorableError("no") if "fails" in each.question else [self._reading(row) for row in each.contexts]
-            for each in asked
+            UnscorableError("no") if "fails" in request.question else [self._reading(row) for row in request.contexts]
+            for request in requests
         ]
 
     def _reading(self, passages):
@@ -44,9 +46,9 @@ class Scripted(ReaderLabeler):
         late = passages[-1:] == (END,) and len(passages) == 2  # the reader likes the answer at the end
         return Estimate(value + 0.02 * late, 0.1, value - 0.2, value + 0.2)
 
-    def gain(self, reading, given):
-        change = reading.value - given.value
-        return Estimate(change, math.hypot(reading.std_error, given.std_error), change - 0.3, change + 0.3)
+    def gain(self, reading, baseline):
+        change = reading.value - baseline.value
+        return Estimate(change, math.hypot(reading.std_error, baseline.std_error), change - 0.3, change + 0.3)
 
     def error(self, reading):
         return reading.std_error

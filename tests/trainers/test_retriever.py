@@ -304,12 +304,12 @@ def test_candidates_keep_what_is_known_of_a_query(tiny_encoder):
     corpus = [Passage("Ann owns it.", id="a"), Passage("Sheep.", id="b"), Passage("Bob.", id="c")]
     finds = FindsThese([corpus[1], corpus[0]])
     queries = [Query("q", "Who?", ("Ann",), (known, corpus[2]))]
-    (both,) = candidates(queries, finds, 2, given=True)
+    (both,) = candidates(queries, finds, 2, keep_own=True)
     assert [passage.id for passage in both.passages] == ["a", "c", "b"]
-    (found,) = candidates(queries, finds, 2, given=False)
+    (found,) = candidates(queries, finds, 2, keep_own=False)
     assert [passage.id for passage in found.passages] == ["b", "a"]
     assert found.passages[1].metadata == {"relevant": True}
-    (given,) = candidates(queries, None, 2, given=True)
+    (given,) = candidates(queries, None, 2, keep_own=True)
     assert [passage.id for passage in given.passages] == ["a", "c"]
 
 
@@ -515,6 +515,6 @@ def test_marks_teach_hops_and_two_hops_are_measured(settings, tmp_path, lane_que
 
 def test_candidates_are_retrieved_in_hops():
     finds = FindsThese([Passage("Ann.", id="a"), Passage("Bob.", id="b")])
-    (query,) = candidates([Query("q", "Who?", ("Ann",))], finds, 2, given=False, hops=2)
+    (query,) = candidates([Query("q", "Who?", ("Ann",))], finds, 2, keep_own=False, hops=2)
     assert [passage.id for passage in query.passages] == ["a", "b"]
     assert [asked for asked, _ in finds.asked] == [["Who?"], ["Who? [SEP] Ann."]]

@@ -65,7 +65,9 @@ def questions_by_split(
 def data_key(questions: Questions) -> str:
     """Return a hash over all questions and the corpus."""
     parts = [sorted(map(query_key, rows)) for rows in (questions.train, questions.dev, questions.test)]
-    return content_key(parts, sorted((passage.id, passage.title, passage.text) for passage in questions.corpus.values()))
+    return content_key(
+        parts, sorted((passage.id, passage.title, passage.text) for passage in questions.corpus.values())
+    )
 
 
 def split_questions(queries: Sequence[Query], config: SharesConfig, source: str) -> dict[str, list[Query]]:

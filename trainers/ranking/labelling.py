@@ -27,7 +27,7 @@ def propose(config: RankingConfig, queries: Sequence[Query], load: Callable[[], 
 def candidates(
     queries: Sequence[Query], retriever: Retriever | None, top_k: int, keep_own: bool, hops: int = 1
 ) -> list[Query]:
-    """Return the queries with their own passages if ``given``, then those that ``retrieve_hops`` finds."""
+    """Return the queries with their own passages if ``keep_own``, then those that ``retrieve_hops`` finds."""
     mine = shard(queries)
     retrieved: Sequence[tuple[Passage, ...]] = [()] * len(mine)
     if retriever is not None:

@@ -81,13 +81,13 @@ def parse_labeler(name: str) -> Named:
             raise ValueError(f"labeler must be one of {', '.join(LABELERS)} or a reranker's folder, got {name!r}")
         return Named(name)
     kind, options = split_options(rest, OPTIONS[labeler])
-    found = Named(labeler, kind or _KINDS[labeler], {"preset": "default", **options})
+    parts = Named(labeler, kind or _KINDS[labeler], {"preset": "default", **options})
     if labeler == "erag":
-        ERAGOptions.preset(found.options["preset"])
+        ERAGOptions.preset(parts.options["preset"])
     else:
-        check_choice("method of item", found.kind, METHODS)
-        judgment_options(found)
-    return found
+        check_choice("method of item", parts.kind, METHODS)
+        judgment_options(parts)
+    return parts
 
 
 def load_labeler(
@@ -100,19 +100,19 @@ def load_labeler(
     as well. Raises ``ValueError`` if there is no such labeler or option, or it labels single passages only;
     ``OSError`` if a model cannot be loaded.
     """
-    found = parse_labeler(name)
+    parts = parse_labeler(name)
     labeler: PassageLabeler
-    match found.labeler:
+    match parts.labeler:
         case "delta_seper":
             labeler = DeltaSePerLabeler(load_scorer(), label or DELTA_SEPER)
         case "erag":
-            labeler = ERAGLabeler(load_scorer(), found.kind, ERAGOptions.preset(found.options["preset"]))
+            labeler = ERAGLabeler(load_scorer(), parts.kind, ERAGOptions.preset(parts.options["preset"]))
         case "likelihood":
             labeler = LikelihoodLabeler(load_scorer())
         case "item":
-            prompts = JudgmentPrompts.load(found.options.get("prompts"))
+            prompts = JudgmentPrompts.load(parts.options.get("prompts"))
             own_name = "item" if name.partition(":")[0] == "item" else name
-            labeler = ItemLabeler(load_scorer(), judgment_options(found), prompts, name=own_name)
+            labeler = ItemLabeler(load_scorer(), judgment_options(parts), prompts, name=own_name)
         case _:
             labeler = LABELERS[name]() if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
     if sets is None:

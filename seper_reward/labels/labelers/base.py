@@ -58,14 +58,14 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
     scorer: SePerScorer
 
     @abstractmethod
-    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[R] | UnscorableError]:
+    def read(self, requests: Sequence[Asked], batch_size: int) -> list[list[R] | UnscorableError]:
         """Return per question the reader's measure in each context, or its error; ``batch_size`` records are a batch.
 
         Contexts that begin with the same passages are cheaper in one record (prefix sharing).
         """
 
     @abstractmethod
-    def gain(self, reading: R, given: R) -> Estimate:
+    def gain(self, reading: R, baseline: R) -> Estimate:
         """Return the label of passages: the measure with them less the measure in the context they are added to."""
 
     @abstractmethod
@@ -86,8 +86,8 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries in one batch, which is faster if one query does not fill the device."""
-        asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
-        readings = self.read(asked, len(queries))
+        requests = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
+        readings = self.read(requests, len(queries))
         return [
             row if isinstance(row, UnscorableError) else attempt(functools.partial(self.labeled, query, row))
             for query, row in zip(queries, readings, strict=True)

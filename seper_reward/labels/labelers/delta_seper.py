@@ -60,8 +60,8 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
     @property
     def fingerprint(self) -> dict[str, object]:
         """Everything that affects a label; equal for soft and hard labels, since the same rows have both."""
-        own = {"labeler": self.name} if self.name in ("delta_belief", *_OF_QUESTION) else {}
-        return {**self.scorer.fingerprint, "question_weight": QUESTION_WEIGHT, **own}
+        labeler = {"labeler": self.name} if self.name in ("delta_belief", *_OF_QUESTION) else {}
+        return {**self.scorer.fingerprint, "question_weight": QUESTION_WEIGHT, **labeler}
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries in one batch; those without a gold answer are another one, by ``question_gain``."""
@@ -84,14 +84,14 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         sampled = self.scorer.with_sampling(num_samples=1, max_new_tokens=1).responses(queries)
         return [attempt(partial(_by_question, *pair)) for pair in zip(queries, sampled, strict=True)]
 
-    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[Belief] | UnscorableError]:
+    def read(self, requests: Sequence[Asked], batch_size: int) -> list[list[Belief] | UnscorableError]:
         """Measure the beliefs of several questions; a batch is sampled together and judged in one call."""
-        measured = self.scorer.measure(asked, batch_size)
-        return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in measured]
+        measured = self.scorer.measure(requests, batch_size)
+        return [result if isinstance(result, UnscorableError) else list(result.beliefs) for result in measured]
 
-    def gain(self, reading: Belief, given: Belief) -> Estimate:
+    def gain(self, reading: Belief, baseline: Belief) -> Estimate:
         """Return the change of the belief."""
-        moved = utility(reading, given)
+        moved = utility(reading, baseline)
         likelier = moved.question_gain
         gain = {
             DELTA_SEPER: moved.soft,
@@ -130,16 +130,16 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
 def _by_question(query: Query, sampled: Sequence[Responses] | UnscorableError) -> LabeledQuery:
     """Return the labels of a question without a gold answer."""
-    baseline, *others = (each.question_log_prob for each in unwrap(sampled))
+    baseline, *others = (responses.question_log_prob for responses in unwrap(sampled))
     if baseline is None or None in others:
         raise UnscorableError(f"a question without gold answers {_NO_LIKELIHOOD}; give answers")
-    gains = tuple(each - baseline for each in others if each is not None)
+    gains = tuple(log_prob - baseline for log_prob in others if log_prob is not None)
     return LabeledQuery(
         query,
         labels=gains,
         std_errors=(0.0,) * len(gains),
         baseline={"question_log_prob": baseline},
         details=tuple(
-            {"question_log_prob": each, QUESTION_GAIN: gain} for each, gain in zip(others, gains, strict=True)
+            {"question_log_prob": log_prob, QUESTION_GAIN: gain} for log_prob, gain in zip(others, gains, strict=True)
         ),
     )

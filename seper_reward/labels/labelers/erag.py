@@ -76,25 +76,25 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         """Yield batches of queries; the next batches are announced to an engine first."""
         return ahead(self.scorer.reader, batches, self._known_answers, closed_book=self.options.baseline)
 
-    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[_Scored] | UnscorableError]:
+    def read(self, requests: Sequence[Asked], batch_size: int) -> list[list[_Scored] | UnscorableError]:
         """Score the reader's responses in each context; if no baseline is subtracted, the empty context scores 0."""
         reader = self.scorer.reader
-        read = [replace(each, contexts=tuple(filter(self._is_read, each.contexts))) for each in asked]
+        read = [replace(request, contexts=tuple(filter(self._is_read, request.contexts))) for request in requests]
         reader.expect(read[1:], self._known_answers)
-        found: list[list[_Scored] | UnscorableError] = []
-        for batch, whole in zip(in_batches(read, batch_size), in_batches(asked, batch_size), strict=True):
+        scores: list[list[_Scored] | UnscorableError] = []
+        for batch, whole in zip(in_batches(read, batch_size), in_batches(requests, batch_size), strict=True):
             answers = list(map(self._known_answers, batch))
-            for each, rows in zip(whole, reader.responses(batch, answers), strict=True):
-                if isinstance(rows, UnscorableError):
-                    found.append(rows)
+            for request, sampled in zip(whole, reader.responses(batch, answers), strict=True):
+                if isinstance(sampled, UnscorableError):
+                    scores.append(sampled)
                     continue
-                scored = (self._score(row, each.answers) for row in rows)
-                found.append([next(scored) if self._is_read(context) else _NOT_ASKED for context in each.contexts])
-        return found
+                scored = (self._score(responses, request.answers) for responses in sampled)
+                scores.append([next(scored) if self._is_read(context) else _NOT_ASKED for context in request.contexts])
+        return scores
 
-    def gain(self, reading: _Scored, given: _Scored) -> Estimate:
+    def gain(self, reading: _Scored, baseline: _Scored) -> Estimate:
         """Return the difference of the mean scores."""
-        return difference(reading.mean, given.mean)
+        return difference(reading.mean, baseline.mean)
 
     def error(self, reading: _Scored) -> float:
         """Return the standard error of the mean score."""
@@ -115,9 +115,9 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         """Return the responses."""
         return {"responses": reading.responses}
 
-    def _known_answers(self, asked: Query | Asked) -> Sequence[str]:
+    def _known_answers(self, request: Query | Asked) -> Sequence[str]:
         # the probabilities of the answers would not affect the weight of a single greedy response
-        return () if self.options.greedy else self.scorer.known_answers(asked)
+        return () if self.options.greedy else self.scorer.known_answers(request)
 
     def _is_read(self, context: Sequence[Passage]) -> bool:
         return bool(context) or self.options.baseline

@@ -67,7 +67,7 @@ class ItemLabeler(PassageLabeler):
         """Label several queries; their next requests to the reader are one batch."""
 
         def converse(requests: Sequence[_Request]) -> list[_Replied | UnscorableError]:
-            return run_plans((self._conversation(*each) for each in requests), self._texts)
+            return run_plans((self._conversation(*request) for request in requests), self._texts)
 
         return run_plans(map(self._judged, queries), converse)
 
@@ -76,14 +76,14 @@ class ItemLabeler(PassageLabeler):
         judged, unclear = Judgment((), ()), 0
         if query.passages:
             plan = judge(self.options, len(query.passages), seed=query.id, similarity=self.similarity)
-            asked = next(plan)
-            while asked:
-                replied = yield [(query, each) for each in asked]
-                unclear += sum(each.unclear for each in replied)
+            asks = next(plan)
+            while asks:
+                replied = yield [(query, ask) for ask in asks]
+                unclear += sum(outcome.unclear for outcome in replied)
                 try:
-                    asked = plan.send([each.reply for each in replied])
+                    asks = plan.send([outcome.reply for outcome in replied])
                 except StopIteration as end:
-                    judged, asked = end.value, []
+                    judged, asks = end.value, []
         orders = {"judged_rank": judged.order, **({"relevance_rank": judged.relevance} if judged.relevance else {})}
         places = range(len(query.passages))
 
@@ -130,12 +130,12 @@ class ItemLabeler(PassageLabeler):
         """Return the reader's text after each prompt, or its error; the prompts of a writer are one batch."""
         texts: dict[_Prompt, str | UnscorableError] = {}
         for writer in (None, self.writer, self.deciding):
-            asked = [prompt for own, prompt in prompts if own is writer]
+            batch = [prompt for prompt_writer, prompt in prompts if prompt_writer is writer]
             if writer is None:
-                sampled = self.answering.sample(list(map(Request, asked)))
-                texts |= {(None, prompt): first_text(row) for prompt, row in zip(asked, sampled, strict=True)}
+                sampled = self.answering.sample(list(map(Request, batch)))
+                texts |= {(None, prompt): first_text(reply) for prompt, reply in zip(batch, sampled, strict=True)}
             else:
-                texts |= {(writer, prompt): text for prompt, text in zip(asked, writer.write(asked), strict=True)}
+                texts |= {(writer, prompt): text for prompt, text in zip(batch, writer.write(batch), strict=True)}
         return [texts[prompt] for prompt in prompts]
 
 

@@ -19,17 +19,17 @@ class LikelihoodLabeler(ReaderLabeler[float]):
     def __init__(self, scorer: SePerScorer) -> None:
         self.scorer = scorer
 
-    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[float] | UnscorableError]:
+    def read(self, requests: Sequence[Asked], batch_size: int) -> list[list[float] | UnscorableError]:
         """Return the mean log-probability of the answer's tokens in each context."""
-        found: list[list[float] | UnscorableError] = []
-        for batch in in_batches(asked, batch_size):
-            read = self.scorer.reader.answer_log_probs(batch, [each.answers for each in batch])
-            found += [rows if isinstance(rows, UnscorableError) else list(map(max, rows)) for rows in read]
-        return found
+        log_probs: list[list[float] | UnscorableError] = []
+        for batch in in_batches(requests, batch_size):
+            read = self.scorer.reader.answer_log_probs(batch, [request.answers for request in batch])
+            log_probs += [rows if isinstance(rows, UnscorableError) else list(map(max, rows)) for rows in read]
+        return log_probs
 
-    def gain(self, reading: float, given: float) -> Estimate:
+    def gain(self, reading: float, baseline: float) -> Estimate:
         """Return the difference of log-probabilities, which has no sampling error."""
-        change = reading - given
+        change = reading - baseline
         return Estimate(change, 0.0, change, change)
 
     def error(self, reading: float) -> float:

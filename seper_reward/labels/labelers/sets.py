@@ -33,7 +33,7 @@ class SetLabeler(PassageLabeler):
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries; sets of one size are one batch."""
         plans = (_SetsOf(query, self.singles).labeled(self.options) for query in queries)
-        return run_plans(plans, lambda asked: self.singles.read(asked, len(queries)))
+        return run_plans(plans, lambda requests: self.singles.read(requests, len(queries)))
 
 
 class _SetsOf:
@@ -53,12 +53,12 @@ class _SetsOf:
         for size in range(1, options.depth):
             new = sets_to_label(self._utilities, size, options.given_top)
             by_given = itertools.groupby(new, key=lambda pair: pair[0])
-            yield from self._measure([(*given, passage) for given, passage in group] for _, group in by_given)
+            yield from self._measure([(*context, passage) for context, passage in group] for _, group in by_given)
             pairs += new
         sufficient = smallest_sufficient(self._utilities, self._error)
         return replace(
             labeled,
-            sets=tuple(self._set_label(given, passage) for given, passage in pairs),
+            sets=tuple(self._set_label(context, passage) for context, passage in pairs),
             fields={
                 "sufficient_set": {
                     "passage_ids": [passage.id for passage in self._passages(sufficient)],
@@ -76,13 +76,13 @@ class _SetsOf:
             self._orders |= {frozenset(context): context for context in new[-1]}
         new = list(filter(None, new))
         query = self._query
-        found = yield [Asked(query.question, query.answers, tuple(map(self._passages, group))) for group in new]
-        for context, reading in zip(itertools.chain(*new), itertools.chain(*found), strict=True):
+        readings = yield [Asked(query.question, query.answers, tuple(map(self._passages, group))) for group in new]
+        for context, reading in zip(itertools.chain(*new), itertools.chain(*readings), strict=True):
             self._readings[context] = reading
             self._utilities[context] = self._labeler.gain(reading, self._readings[()])
 
-    def _set_label(self, given: Context, passage: int) -> SetLabel:
-        shown, before = (self._orders[frozenset(each)] for each in ((*given, passage), given))
+    def _set_label(self, context: Context, passage: int) -> SetLabel:
+        shown, before = (self._orders[frozenset(places)] for places in ((*context, passage), context))
         gain = self._labeler.gain(self._readings[shown], self._readings[before])
         cut = self._labeler.scorer.reader.prompts.cuts(self._query.question, self._passages(shown))
         return SetLabel(

@@ -32,13 +32,13 @@ class Reading:
 
     def difference(self, other: "Reading") -> float:
         """Return the mean absolute difference in nats, over tokens that both have after the same tokens."""
-        found: list[float] = []
+        differences: list[float] = []
         rows = zip(self.tokens, other.tokens, self.log_probs, other.log_probs, strict=False)
         for token, other_token, log_probs, others in rows:
-            found += [abs(log_probs[each] - others[each]) for each in log_probs.keys() & others.keys()]
+            differences += [abs(log_probs[key] - others[key]) for key in log_probs.keys() & others.keys()]
             if token != other_token:  # prefixes differ from here on
                 break
-        return statistics.fmean(found) if found else math.inf
+        return statistics.fmean(differences) if differences else math.inf
 
     def compare(self, reference: "Reading", server: str) -> None:
         """Raise ``WeightsMovedError`` if the reading of a server differs from the reference."""
@@ -61,6 +61,6 @@ def canary_request(model: str) -> dict[str, Any]:
 def read_canary(answer: Mapping[str, Any]) -> Reading:
     """Return the reading in a server's answer; raise ``UnscorableError`` if it has no log-probabilities."""
     with whole():
-        found = answer["choices"][0]["logprobs"]
-        rows = ({token: float(value) for token, value in row.items()} for row in found["top_logprobs"][:_TOKENS])
-        return Reading(tuple(found["tokens"])[:_TOKENS], tuple(rows))
+        logprobs = answer["choices"][0]["logprobs"]
+        rows = ({token: float(value) for token, value in row.items()} for row in logprobs["top_logprobs"][:_TOKENS])
+        return Reading(tuple(logprobs["tokens"])[:_TOKENS], tuple(rows))

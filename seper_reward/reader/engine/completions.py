@@ -97,16 +97,16 @@ async def forced(
     complete: Callable[[dict[str, object]], Awaitable[dict[str, object]]],
     model: str,
     prompt: list[int],
-    given: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
 ) -> list[tuple[list[float], dict[int, float]]]:
     """Return the log-probabilities of given responses' tokens after a prompt, and of the likeliest ones after them."""
-    if not given:
+    if not targets:
         return []
-    request = completion_request(model, [[*prompt, *tokens] for tokens in given], n=1, max_tokens=1)
+    request = completion_request(model, [[*prompt, *tokens] for tokens in targets], n=1, max_tokens=1)
     request |= {"logprobs": NEXT_TOKENS, "prompt_logprobs": 0}
     answer = await complete(request)
     with whole():
-        return [_forced(choice, len(prompt), tokens) for choice, tokens in zip(_choices(answer), given, strict=True)]
+        return [_forced(choice, len(prompt), tokens) for choice, tokens in zip(_choices(answer), targets, strict=True)]
 
 
 def _choices(answer: Mapping[str, Any]) -> list[Mapping[str, object]]:

@@ -84,15 +84,15 @@ class EngineSampler(Sampler):
         self._pool.watch()
 
     def _verify(self) -> None:
-        found = []
+        checks = []
         for server in self._pool.servers:
             work = verify(server, self.name, self.options, self.tokenizer)
             try:
-                found.append(self._pool.start(work).result())
+                checks.append(self._pool.start(work).result())
             except ValueError as error:
                 drawn = f"temperature={self.options.temperature}, top_p={self.options.top_p}"
                 raise ValueError(f"engine={server.url!r} cannot be used with {drawn}: {error}") from error
-        self._names_ids, self._reads_prompts = (all(column) for column in zip(*found, strict=True))
+        self._names_ids, self._reads_prompts = (all(column) for column in zip(*checks, strict=True))
         if self._draws_as_it_is and not self._reads_prompts:
             adapters = any(server.has_adapters for server in self._pool.servers)
             reason = "serves LoRA adapters" if adapters else "gives no log-probabilities of prompts (prompt_logprobs)"
@@ -135,17 +135,17 @@ class EngineSampler(Sampler):
             futures = {request: self._expected.pop(request) for request in dict.fromkeys(requests)}
         with timed("decode"):  # includes the server's prefill
             sampled = {request: attempt(future.result) for request, future in futures.items()}
-        usable = (each.prompt for each, found in sampled.items() if not isinstance(found, UnscorableError))
+        usable = (request.prompt for request, result in sampled.items() if not isinstance(result, UnscorableError))
         count_work(len(sampled), map(self.encode, usable), sampled.values())
         return [sampled[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return log-probabilities of given texts; see ``ResponseSampler.log_probs`` and ``sample``."""
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
-        found = [attempt(future.result) for future in futures]
-        usable = (prompt for prompt, row in zip(prompts, found, strict=True) if not isinstance(row, UnscorableError))
-        count_work(len(found), map(self.encode, usable), found)
-        return found
+        rows = [attempt(future.result) for future in futures]
+        usable = (prompt for prompt, row in zip(prompts, rows, strict=True) if not isinstance(row, UnscorableError))
+        count_work(len(rows), map(self.encode, usable), rows)
+        return rows
 
     @property
     def knows_leaves(self) -> bool:
@@ -177,10 +177,10 @@ class EngineSampler(Sampler):
 
     async def _responses(self, request: Request) -> Responses:
         ids = self.encode(request.prompt, request.encoding)
-        given = list(map(self._ends.given, request.answers))
-        read = forced(self._pool.complete, self.name, ids, [each.read for each in given])
+        answers = list(map(self._ends.given, request.answers))
+        read = forced(self._pool.complete, self.name, ids, [answer.read for answer in answers])
         sampled, known = await asyncio.gather(self._sample(ids, request.prompt), read)
-        leaves = (leaf_before(each, *found) for each, found in zip(given, known, strict=True))
+        leaves = (leaf_before(answer, *probs) for answer, probs in zip(answers, known, strict=True))
         return replace(sampled, known_leaves=tuple(leaves))
 
     async def _sample(self, ids: list[int], prompt: str) -> Responses:

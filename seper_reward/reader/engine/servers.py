@@ -192,7 +192,7 @@ class ServerPool:
     @property
     def reading(self) -> Reading | None:
         """What the canary read at the start; ``None`` if the servers return no log-probabilities of a greedy token."""
-        return next((each.reference for each in self.servers if each.reference is not None), None)
+        return next((server.reference for server in self.servers if server.reference is not None), None)
 
     def start(self, work: Coroutine[object, object, T]) -> "Future[T]":
         """Run a coroutine in the pool's thread."""

@@ -86,18 +86,18 @@ class TreeDecoder:
         if head is not None:
             # the common start can reach into questions, whose next tokens may differ
             shared = [place for place in places if place.position < common]
-            _, found = self._forward(
+            _, log_probs = self._forward(
                 [prompts[0][:common]], head, ends=[common - 1], places=[replace(place, line=0) for place in shared]
             )
-            _assign(scored, shared, found)
+            _assign(scored, shared, log_probs)
         logits, parts = [], []
         for start, part in self._parts(prompts):
-            own = [each for each in places if 0 <= each.line - start < len(part) and each.position >= common]
-            moved = [replace(each, line=each.line - start, position=each.position - common) for each in own]
-            after, cache, found = self._read(part, common, head, moved)
+            in_part = [place for place in places if 0 <= place.line - start < len(part) and place.position >= common]
+            moved = [replace(place, line=place.line - start, position=place.position - common) for place in in_part]
+            after, cache, log_probs = self._read(part, common, head, moved)
             logits.append(after)
             parts.append(cache)
-            _assign(scored, own, found)
+            _assign(scored, in_part, log_probs)
         self._cache = parts[0] if len(parts) == 1 else _stacked(parts)
         lengths = torch.tensor([len(ids) for ids in prompts])
         # (L, W, slots) bool: the slots that each of W branches sees; first those of the prompt
@@ -132,21 +132,21 @@ class TreeDecoder:
 
     def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
         """Return logits ``(T, V)`` after each token of separate texts after the prompts, which leave the cache."""
-        lengths = [[len(ids) for ids in own] for own in texts]
+        lengths = [[len(ids) for ids in continuations] for continuations in texts]
         width, slots = max(map(sum, lengths)), self._seen.shape[2]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
         seen = torch.nn.functional.pad(self._seen, (0, width)).repeat(1, width, 1)
         before = torch.ones(width, width, dtype=torch.bool).tril()
-        for line, own in enumerate(texts):
+        for line, continuations in enumerate(texts):
             places = itertools.pairwise(itertools.accumulate(lengths[line], initial=0))
-            for ids, (start, end) in zip(own, places, strict=True):
+            for ids, (start, end) in zip(continuations, places, strict=True):
                 tokens[line, start:end] = torch.tensor(ids)
                 positions[line, start:end] = self._lengths[line] + torch.arange(len(ids))
                 seen[line, start:end, slots + start : slots + end] = before[: len(ids), : len(ids)]
         logits = self._step(tokens, seen, positions)
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys[:, :, :slots], layer.values[:, :, :slots]
-        return [list(torch.split(logits[line, : sum(own)], own)) if own else [] for line, own in enumerate(lengths)]
+        return [list(torch.split(logits[line, : sum(row)], row)) if row else [] for line, row in enumerate(lengths)]
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, once for equal responses; see ``Decoder``."""
@@ -156,10 +156,10 @@ class TreeDecoder:
             by_line.setdefault(row.prompt, {}).setdefault((row.column, row.token_ids[-1]), []).append(row)
         # dropping lines copies the cache, which does not pay for one or two
         if len(by_line) <= 0.75 * len(self._lines):
-            kept = torch.tensor([place for place, line in enumerate(self._lines) if line in by_line])
-            self._cache.batch_select_indices(kept.to(self._model.device))
-            self._seen, self._lengths = self._seen[kept], self._lengths[kept]
-            self._lines = [self._lines[place] for place in kept.tolist()]
+            indices = torch.tensor([place for place, line in enumerate(self._lines) if line in by_line])
+            self._cache.batch_select_indices(indices.to(self._model.device))
+            self._seen, self._lengths = self._seen[indices], self._lengths[indices]
+            self._lines = [self._lines[place] for place in indices.tolist()]
         width, used = max(map(len, by_line.values())), self._seen.shape[2]
         places: list[tuple[int, int, int, int]] = []  # of each branch: line, column, newest token, parent's column
         for line, prompt in enumerate(self._lines):
@@ -211,12 +211,12 @@ class LineDecoder:
         places = places_of(prompts, spans)
         copies, slots = len(rows) // len(prompts), input_ids.shape[1]
         moved = [
-            replace(each, line=each.line * copies, position=each.position + slots - len(prompts[each.line]))
-            for each in places
+            replace(place, line=place.line * copies, position=place.position + slots - len(prompts[place.line]))
+            for place in places
         ]
-        logits, found = self._forward(input_ids, mask, positions, ends=[slots - 1] * len(rows), places=moved)
+        logits, log_probs = self._forward(input_ids, mask, positions, ends=[slots - 1] * len(rows), places=moved)
         scored: list[list[float]] = [[] for _ in prompts]
-        _assign(scored, places, found)
+        _assign(scored, places, log_probs)
         self._mask, self._next_position = mask, positions[:, -1] + 1
         if self._share:
             self._cache.batch_repeat_interleave(samples)
@@ -229,9 +229,9 @@ class LineDecoder:
         """Append the newest tokens; see ``Decoder``."""
         # dropping lines copies the cache, which does not pay for one or two
         if self._can_drop and len(rows) <= 0.75 * len(self._mask):
-            kept = torch.tensor([row.line for row in rows], device=self._mask.device)
-            self._cache.batch_select_indices(kept)
-            self._mask, self._next_position = self._mask[kept], self._next_position[kept]
+            indices = torch.tensor([row.line for row in rows], device=self._mask.device)
+            self._cache.batch_select_indices(indices)
+            self._mask, self._next_position = self._mask[indices], self._next_position[indices]
             for line, row in enumerate(rows):
                 row.line = line
         lines = [row.line for row in rows]
@@ -292,31 +292,31 @@ class RereadDecoder:
 def known_leaves(
     decoder: TreeDecoder,
     logits: Tensor,
-    given: Sequence[Sequence[GivenResponse]],
+    answers: Sequence[Sequence[GivenResponse]],
     leaves_of: Callable[[Sequence[GivenResponse], Sequence[Sequence[Tensor]]], Sequence[Leaf]],
 ) -> list[tuple[Leaf, ...]]:
     """Return the leaves of each prompt's given responses, after ``prefill`` returned ``logits``, ``(L, V)``."""
-    leaves: list[tuple[Leaf, ...]] = [()] * len(given)
-    longest = max((len(row.read) for own in given for row in own), default=0)
-    width = max(decoder.given_tokens // len(given), longest)
-    waiting = [list(own) for own in given]
+    leaves: list[tuple[Leaf, ...]] = [()] * len(answers)
+    longest = max((len(answer.read) for queue in answers for answer in queue), default=0)
+    width = max(decoder.given_tokens // len(answers), longest)
+    waiting = [list(queue) for queue in answers]
     while any(waiting):
         now = []  # the longest prefix of each prompt's texts that fits into the width
-        for own in waiting:
-            ends = itertools.accumulate(len(row.read) for row in own)
-            now.append(own[: sum(end <= width for end in ends)])
-        waiting = [own[len(these) :] for own, these in zip(waiting, now, strict=True)]
-        with timed("prefill", tokens=sum(len(row.read) for these in now for row in these)):
-            forced = decoder.forced_logits([[row.read for row in these] for these in now])
+        for queue in waiting:
+            ends = itertools.accumulate(len(answer.read) for answer in queue)
+            now.append(queue[: sum(end <= width for end in ends)])
+        waiting = [queue[len(these) :] for queue, these in zip(waiting, now, strict=True)]
+        with timed("prefill", tokens=sum(len(answer.read) for these in now for answer in these)):
+            forced = decoder.forced_logits([[answer.read for answer in these] for these in now])
         parts = [(logits[prompt, None], after) for prompt, rest in enumerate(forced) for after in rest]
-        found = iter(leaves_of([row for these in now for row in these], parts))
+        new_leaves = iter(leaves_of([answer for these in now for answer in these], parts))
         for prompt, these in enumerate(now):
-            leaves[prompt] += tuple(itertools.islice(found, len(these)))
+            leaves[prompt] += tuple(itertools.islice(new_leaves, len(these)))
     return leaves
 
 
-def _assign(scored: Sequence[list[float]], places: Sequence[Place], found: Sequence[float]) -> None:
-    for place, log_prob in zip(places, found, strict=True):
+def _assign(scored: Sequence[list[float]], places: Sequence[Place], log_probs: Sequence[float]) -> None:
+    for place, log_prob in zip(places, log_probs, strict=True):
         scored[place.line].append(log_prob)
 
 

@@ -64,5 +64,5 @@ def window_of(model: "PreTrainedModel") -> int | None:
 def _has_long_rope(model: "PreTrainedModel") -> bool:
     """Return whether the longest row of a call decides the rotary factors of all (Phi-3 and Phi-4-mini)."""
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
-    kinds = [rope] if "rope_type" in rope else [each for each in rope.values() if isinstance(each, dict)]
-    return any(each.get("rope_type") == "longrope" for each in kinds)
+    kinds = [rope] if "rope_type" in rope else [kind for kind in rope.values() if isinstance(kind, dict)]
+    return any(kind.get("rope_type") == "longrope" for kind in kinds)

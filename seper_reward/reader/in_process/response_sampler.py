@@ -148,21 +148,21 @@ class ResponseSampler(Sampler):
         """
         distinct = sorted(set(requests))
         self._give_back(len(distinct))
-        given = functools.cache(self._rows.given)  # contexts of a question have the same answers
+        encode_answer = functools.cache(self._rows.given)  # contexts of a question have the same answers
         lines: dict[Request, Line] = {}
-        found: dict[Request, Responses | UnscorableError] = {}
+        results: dict[Request, Responses | UnscorableError] = {}
         for request in distinct:
-            line = attempt(functools.partial(self._line, request, given))
+            line = attempt(functools.partial(self._line, request, encode_answer))
             if isinstance(line, UnscorableError):
-                found[request] = line
+                results[request] = line
             else:
                 lines[request] = line
         act = functools.partial(in_halves, self._sample_batch)
         slots = {request: self._slots(len(line.ids)) for request, line in lines.items()}
         for batch in token_batches(slots, self.max_batch_tokens):
-            found |= zip(batch, isolated(act, [lines[request] for request in batch]), strict=True)
-        count_work(len(distinct), (line.ids for line in lines.values()), found.values())
-        return [found[request] for request in requests]
+            results |= zip(batch, isolated(act, [lines[request] for request in batch]), strict=True)
+        count_work(len(distinct), (line.ids for line in lines.values()), results.values())
+        return [results[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return, per prompt and text, ``(T,)`` natural-log probabilities of the text's tokens as a response.
@@ -172,7 +172,7 @@ class ResponseSampler(Sampler):
         or longer than the model's window minus ``max_new_tokens``, or if its text has no token.
         """
         encode = functools.cache(self.encode)
-        found: dict[tuple[str, str], Tensor | UnscorableError] = {}
+        results: dict[tuple[str, str], Tensor | UnscorableError] = {}
         lines: dict[str, dict[str, list[int]]] = {}  # tokens of the texts of each prompt
 
         def encoded(prompt: str, text: str) -> list[int]:
@@ -182,24 +182,24 @@ class ResponseSampler(Sampler):
         for pair in dict.fromkeys(zip(prompts, texts, strict=True)):
             tokens = attempt(functools.partial(encoded, *pair))
             if isinstance(tokens, UnscorableError):
-                found[pair] = tokens
+                results[pair] = tokens
             else:
                 lines.setdefault(pair[0], {})[pair[1]] = tokens
 
         def read(batch: list[str]) -> list[list[Tensor]]:
-            asked = [(encode(prompt), list(lines[prompt].values())) for prompt in batch]
-            with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
-                return forced_log_probs(self._model, asked, self._pad_id, self.layout)
+            pairs = [(encode(prompt), list(lines[prompt].values())) for prompt in batch]
+            with timed("prefill", tokens=sum(len(ids) + sum(map(len, continuations)) for ids, continuations in pairs)):
+                return forced_log_probs(self._model, pairs, self._pad_id, self.layout)
 
         self._give_back(len(lines))
-        sizes = {prompt: len(encode(prompt)) + sum(map(len, own.values())) for prompt, own in lines.items()}
+        sizes = {prompt: len(encode(prompt)) + sum(map(len, by_text.values())) for prompt, by_text in lines.items()}
         for together in token_batches(sizes, self.max_batch_tokens):
             for batch in map(list, in_batches(together, _FORCED)):
                 for prompt, rows in zip(batch, in_halves(read, batch), strict=True):
-                    found |= zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
+                    results |= zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
         usable = (encode(prompt) for prompt in prompts if prompt in lines)
-        count_work(len(prompts), usable, found.values())
-        return [found[pair] for pair in zip(prompts, texts, strict=True)]
+        count_work(len(prompts), usable, results.values())
+        return [results[pair] for pair in zip(prompts, texts, strict=True)]
 
     @classmethod
     def checked_like(cls, sampler: Sampler, model: "PreTrainedModel") -> "ResponseSampler":
@@ -243,17 +243,17 @@ class ResponseSampler(Sampler):
             whole = self.tokenizer(prompt).input_ids[PROBE_TOKENS - self.window :]
             ids = [whole, whole[: -(-2 * len(whole) // 3)]]
             sample = functools.partial(
-                probe._sample_batch, [Line(f"{prompt} {at}", own) for at, own in enumerate(ids)]
+                probe._sample_batch, [Line(f"{prompt} {at}", line_ids) for at, line_ids in enumerate(ids)]
             )
             problem = decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
             if problem is None:
                 return None
         return problem
 
-    def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
+    def _line(self, request: Request, encode_answer: Callable[[str], GivenResponse]) -> Line:
         ids = self.encode(request.prompt, request.encoding)
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
-        return Line(request.prompt, ids, tuple(map(given, request.answers)), span)
+        return Line(request.prompt, ids, tuple(map(encode_answer, request.answers)), span)
 
     def _give_back(self, prompts: int) -> None:
         self._since_given_back += prompts
@@ -277,22 +277,22 @@ class ResponseSampler(Sampler):
             alive = self._rows.advance(*stepped, alive)
         return [
             # the log-probability of a token is NaN if it is unknown
-            replace(row, question_log_prob=math.fsum(own) / len(own) if own and not math.isnan(sum(own)) else None)
-            for row, own in zip(self._rows.responses(rows, leaves), scored, strict=True)
+            replace(sampled, question_log_prob=math.fsum(row) / len(row) if row and not math.isnan(sum(row)) else None)
+            for sampled, row in zip(self._rows.responses(rows, leaves), scored, strict=True)
         ]
 
     def _leaves_apart(self, lines: Sequence[Line]) -> list[tuple[Leaf, ...]]:
         """Return the leaves of each line, whose samples have separate lines of the cache: answers need their own."""
         leaves = []
         for line in lines:
-            longest = max((len(row.read) for row in line.given), default=0)
-            own: list[Leaf] = []
+            longest = max((len(answer.read) for answer in line.given), default=0)
+            line_leaves: list[Leaf] = []
             for batch in in_batches(line.given, max(1, self.max_batch_tokens // (len(line.ids) + longest))):
-                texts = [row.read for row in batch]
+                texts = [answer.read for answer in batch]
                 with timed("prefill", tokens=len(line.ids) + sum(map(len, texts))):
                     (logits,) = forced_logits(self._model, [(line.ids, texts)], self._pad_id, self.layout)
-                    own += self._rows.leaves(batch, [[rows] for rows in logits])
-            leaves.append(tuple(own))
+                    line_leaves += self._rows.leaves(batch, [[rows] for rows in logits])
+            leaves.append(tuple(line_leaves))
         return leaves
 
     def _slots(self, length: int) -> int:

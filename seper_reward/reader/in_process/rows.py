@@ -106,26 +106,26 @@ class RowWriter:
         """Return a given text as a response; see ``ResponseEnds.given``."""
         return self._ends.given(text)
 
-    def leaves(self, given: Sequence[GivenResponse], logits: Sequence[Sequence[Tensor]]) -> list[Leaf]:
+    def leaves(self, answers: Sequence[GivenResponse], logits: Sequence[Sequence[Tensor]]) -> list[Leaf]:
         """Return the probabilities of given responses of T tokens from parts of their ``(T + 1, V)`` logits."""
         chunks: list[Tensor] = []
         start = 0
-        while start < len(given):
-            end, rows = start + 1, len(given[start].read) + 1
-            while end < len(given) and rows + len(given[end].read) < _LEAF_ROWS:
-                rows, end = rows + len(given[end].read) + 1, end + 1
-            log_probs = torch.cat([part for own in logits[start:end] for part in own]).float().log_softmax(-1)
+        while start < len(answers):
+            end, rows = start + 1, len(answers[start].read) + 1
+            while end < len(answers) and rows + len(answers[end].read) < _LEAF_ROWS:
+                rows, end = rows + len(answers[end].read) + 1, end + 1
+            log_probs = torch.cat([part for parts in logits[start:end] for part in parts]).float().log_softmax(-1)
             drawn_from = self._draw_log_probs(log_probs)
             both = [log_probs] if drawn_from is log_probs else [log_probs, drawn_from]
-            chunks.append(torch.stack([_scored(given[start:end], each) for each in both]))
+            chunks.append(torch.stack([_scored(answers[start:end], column) for column in both]))
             start = end
         if not chunks:
             return []
         columns = torch.cat(chunks, dim=1).tolist()
         scored, drawn = iter(columns[0]), iter(columns[-1])
         return [
-            _leaf(each, *(list(itertools.islice(column, len(each.read) + 1)) for column in (scored, drawn)))
-            for each in given
+            _leaf(answer, *(list(itertools.islice(column, len(answer.read) + 1)) for column in (scored, drawn)))
+            for answer in answers
         ]
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
@@ -163,20 +163,20 @@ class RowWriter:
         )
 
 
-def _scored(given: Sequence[GivenResponse], log_probs: Tensor) -> Tensor:
+def _scored(answers: Sequence[GivenResponse], log_probs: Tensor) -> Tensor:
     """Return the log-probabilities of given responses' tokens, each response followed by that of its ends, float64."""
-    tokens = [token for row in given for token in (*row.read, 0)]
-    found = log_probs.gather(-1, torch.tensor(tokens, device=log_probs.device)[:, None])[:, 0].double()
+    tokens = [token for answer in answers for token in (*answer.read, 0)]
+    token_log_probs = log_probs.gather(-1, torch.tensor(tokens, device=log_probs.device)[:, None])[:, 0].double()
     by_ends: dict[tuple[int, ...], list[int]] = {}
-    for row, last in zip(given, itertools.accumulate(len(row.read) + 1 for row in given), strict=True):
-        by_ends.setdefault(row.ends or (), []).append(last - 1)
+    for answer, last in zip(answers, itertools.accumulate(len(answer.read) + 1 for answer in answers), strict=True):
+        by_ends.setdefault(answer.ends or (), []).append(last - 1)
     for ends, rows in by_ends.items():
         # without an end the sum of a response's log-probabilities is that of its tokens
-        found[rows] = log_probs[rows][:, list(ends)].double().logsumexp(-1) if ends else 0.0
-    return found
+        token_log_probs[rows] = log_probs[rows][:, list(ends)].double().logsumexp(-1) if ends else 0.0
+    return token_log_probs
 
 
-def _leaf(given: GivenResponse, log_probs: Sequence[float], draw_log_probs: Sequence[float]) -> Leaf:
+def _leaf(answer: GivenResponse, log_probs: Sequence[float], draw_log_probs: Sequence[float]) -> Leaf:
     """Return a leaf from the log-probabilities of its tokens and of its ends; -inf if it cannot be a response."""
-    total, drawn = (-math.inf if given.ends is None else sum(column) for column in (log_probs, draw_log_probs))
-    return Leaf(given.text, given.token_ids, total, drawn, sum(log_probs[:-1]) / len(given.read))
+    total, drawn = (-math.inf if answer.ends is None else sum(column) for column in (log_probs, draw_log_probs))
+    return Leaf(answer.text, answer.token_ids, total, drawn, sum(log_probs[:-1]) / len(answer.read))

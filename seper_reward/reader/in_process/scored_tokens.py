@@ -41,7 +41,7 @@ def forward(
         return model(**inputs).logits, []
     hidden: list[Tensor] = []
     called = False
-    lines, positions = [each.line for each in places], [each.position for each in places]
+    lines, positions = [place.line for place in places], [place.position for place in places]
     every, thread = range(len(ends)), threading.get_ident()  # other threads may call the model at the same time
 
     def choose(_: object, states: tuple[Tensor]) -> tuple[Tensor] | None:
@@ -67,7 +67,7 @@ def forward(
             hook.remove()
     if not called or not places:
         return logits[:, 0] if called else logits[every, ends], [float("nan")] * len(places)
-    tokens = torch.tensor([each.token for each in places], device=logits.device)
+    tokens = torch.tensor([place.token for place in places], device=logits.device)
     batches = torch.split(logits[len(ends) :, 0], _ROWS), torch.split(tokens, _ROWS)
     scored = [
         rows.float().log_softmax(-1).gather(-1, wanted[:, None])[:, 0] for rows, wanted in zip(*batches, strict=True)

@@ -38,9 +38,9 @@ def probes(dtype: torch.dtype) -> tuple[str, ...]:
     return PROBES[:1] if dtype in (torch.float32, torch.float64) else PROBES
 
 
-def greatest_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+def greatest_difference(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the greatest mean absolute difference over a response's tokens; NaN counts as infinite."""
-    means = torch.stack([(one - other).abs().mean() for one, other in zip(found, expected, strict=True)])
+    means = torch.stack([(one - other).abs().mean() for one, other in zip(actual, expected, strict=True)])
     return float(means.nan_to_num(nan=torch.inf).max())
 
 

@@ -26,11 +26,11 @@ def forced_log_probs(
     """Return ``(T,)`` log-probabilities at temperature 1 per continuation; see ``forced_logits``."""
     targets = [tokens for _, continuations in lines for tokens in continuations]
     logits = itertools.chain(*forced_logits(model, lines, pad_id, layout))
-    found = [
+    scored = [
         rows[:-1].float().log_softmax(-1).gather(-1, torch.tensor(tokens, device=rows.device)[:, None])[:, 0]
         for rows, tokens in zip(logits, targets, strict=True)
     ]
-    log_probs = iter(torch.split(torch.cat(found).cpu(), [len(tokens) for tokens in targets]))
+    log_probs = iter(torch.split(torch.cat(scored).cpu(), [len(tokens) for tokens in targets]))
     return [[next(log_probs) for _ in continuations] for _, continuations in lines]
 
 
@@ -50,7 +50,7 @@ def forced_logits(
         decoder = TreeDecoder(model, pad_id, samples=1)
         first, *_ = decoder.prefill([prompt for prompt, _ in lines])
         rest = decoder.forced_logits([continuations for _, continuations in lines])
-        return [[torch.cat([first[line, None], after]) for after in own] for line, own in enumerate(rest)]
+        return [[torch.cat([first[line, None], after]) for after in rows] for line, rows in enumerate(rest)]
     pairs = [(prompt, tokens) for prompt, continuations in lines for tokens in continuations]
     batches = [[pair] for pair in pairs] if layout == "reread" else [pairs]
     logits = (rows for batch in batches for rows in _one_by_one(model, batch, pad_id))
@@ -63,12 +63,12 @@ def _one_by_one(
     ids = [[*prompt, *tokens] for prompt, tokens in pairs]
     input_ids, mask = (tensor.to(model.device) for tensor in left_pad(ids, pad_id))
     # with left padding, all continuations are at the end
-    kept = {"logits_to_keep": max(len(tokens) for _, tokens in pairs) + 1}
+    options = {"logits_to_keep": max(len(tokens) for _, tokens in pairs) + 1}
     logits = model(
         input_ids=input_ids,
         attention_mask=mask,
         position_ids=(mask.cumsum(1) - 1).clamp(min=0),
         use_cache=False,
-        **(kept if "logits_to_keep" in inspect.signature(model.forward).parameters else {}),
+        **(options if "logits_to_keep" in inspect.signature(model.forward).parameters else {}),
     ).logits
     return [logits[line, -len(tokens) - 1 :] for line, (_, tokens) in enumerate(pairs)]
