@@ -115,11 +115,10 @@ def candidates(frame: Frame) -> list[dict[str, object]]:
     chosen = [query for query in frame.queries if may_teach(query)]
     chosen = sorted(chosen, key=lambda query: sha1(query.id.encode()).hexdigest()[::-1])[:TAUGHT]
     rows = []
-    for query, found in zip(chosen, frame.rank(load_encoder("embedded", TOKENS), chosen, TOP), strict=True):
+    for query, first in zip(chosen, frame.rank(load_encoder("embedded", TOKENS), chosen, TOP), strict=True):
         gold = gold_relevance(query)
         passages = [
-            {"id": each.id, "title": each.title, "text": each.text, "relevant": gold.get(each.id, 0) > 0}
-            for each in found
+            {"id": one.id, "title": one.title, "text": one.text, "relevant": gold.get(one.id, 0) > 0} for one in first
         ]
         answers, of_set = list(query.answers), query.metadata["set"]
         rows.append(
@@ -135,16 +134,16 @@ def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
     if name == "likelihood":
         rows = labeled_queries(read_label_rows(folder / "labels"), DELTA_SEPER)
         bare = [row.baseline["answer_log_prob"] for row in rows]
-        labels = [[own["answer_log_prob"] - one for own in row.details] for row, one in zip(rows, bare, strict=True)]
-        return [_exact(row.query, own) for row, own in zip(rows, labels, strict=True)]
+        gains = [[read["answer_log_prob"] - one for read in row.details] for row, one in zip(rows, bare, strict=True)]
+        return [_exact(row.query, labels) for row, labels in zip(rows, gains, strict=True)]
     if name == "human marks":
         return [_exact(query, [float(mark) for mark in relevance_of(query)]) for query in taught(folder)]
-    bm25, found = BM25Retriever(frame.corpus), []
+    bm25, labeled = BM25Retriever(frame.corpus), []
     for query in taught(folder):
         texts, scores = [passage.full_text for passage in query.passages], bm25.scores(query.question)
         match = [scores[frame.places[text]] * (name == "bm25" or holds_answer(text, query.answers)) for text in texts]
-        found.append(_exact(query, [score / max(*match, 1e-9) for score in match]))
-    return found
+        labeled.append(_exact(query, [score / max(*match, 1e-9) for score in match]))
+    return labeled
 
 
 def taught(folder: Path) -> list[Query]:
@@ -190,18 +189,18 @@ def train(
 
 def measured(frame: Frame, model: SentenceTransformer, queries: Sequence[Query]) -> list[dict[str, Any]]:
     """Return each question's id, set, measures by people's marks, and the ids of its best passages."""
-    found = frame.rank(model, queries, DEPTH)
-    values = rank_values(found, [gold_relevance(query) for query in queries], _MEASURES)
+    rankings = frame.rank(model, queries, DEPTH)
+    values = rank_values(rankings, [gold_relevance(query) for query in queries], _MEASURES)
     return [
-        {"id": query.id, "set": query.metadata["set"], **(own or {}), "passages": [each.id for each in passages]}
-        for query, own, passages in zip(queries, values, found, strict=True)
+        {"id": query.id, "set": query.metadata["set"], **(measures or {}), "passages": [one.id for one in passages]}
+        for query, measures, passages in zip(queries, values, rankings, strict=True)
     ]
 
 
 def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], times: float) -> None:
     """Train and measure the retriever of each label and seed that the folder ``trained`` lacks."""
-    own = {query.id for query in taught(folder)}
-    tested = [query for query in frame.queries if may_test(query) and query.id not in own]
+    learnt = {query.id for query in taught(folder)}
+    tested = [query for query in frame.queries if may_test(query) and query.id not in learnt]
     trained.mkdir(exist_ok=True)
     for name, seed in [(UNTRAINED, 0), *product(names, SEEDS)]:
         path = trained / f"{name}-{seed}.json"
@@ -212,8 +211,8 @@ def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], t
             rows = teacher_rows(targets(frame, folder, name), RetrieverConfig())
             train(model, frame, rows, times * _TEMPERATURES.get(name, 0.2), seed)
         seconds = round(time.perf_counter() - began, 1)
-        found = measured(frame, model, tested)
-        write_json(path, {"rows": len(rows), "seconds": seconds, "questions": found})
+        questions = measured(frame, model, tested)
+        write_json(path, {"rows": len(rows), "seconds": seconds, "questions": questions})
         print(f"{path.stem}: {seconds} s", flush=True)
 
 
@@ -222,15 +221,19 @@ def table(trained: Path, first: str = LABELS[0]) -> str:
     values, sets = trained_values(trained)
     every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(_MEASURES)[-1]
     chosen = {"all three": np.isin(sets, _LEARNT), **every}
-    header = [f"{name} (n={int(own.sum())})" for name, own in chosen.items()]
+    header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     means, by_measure, by_set = [], [], []
-    for name, found in values.items():
-        cells = [" / ".join(f"{each[..., own].mean():.3f}" for each in found.values()) for own in chosen.values()]
+    for name, measures in values.items():
+        cells = [
+            " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values())
+            for places in chosen.values()
+        ]
         means.append([name, *cells])
         if name != first:
-            best, own = values[first], chosen["all three"]
-            by_measure.append([name, *(lead(best[each][..., own], found[each][..., own]) for each in _MEASURES)])
-            by_set.append([name, *(lead(best[main][..., own], found[main][..., own]) for own in chosen.values())])
+            best, three = values[first], chosen["all three"]
+            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in _MEASURES)])
+            pairs = [(best[main][..., places], measures[main][..., places]) for places in chosen.values()]
+            by_set.append([name, *(lead(one, two) for one, two in pairs)])
     return "\n\n".join(
         [
             markdown_table([" / ".join(_MEASURES), *header], means),
@@ -252,8 +255,8 @@ def trained_values(folder: Path) -> tuple[dict[str, dict[str, np.ndarray]], np.n
         runs = [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))]
         if runs:
             sets = np.array([row["set"] for row in runs[0]])
-            found = {measure: np.array([[row[measure] for row in run] for run in runs]) for measure in _MEASURES}
-            values[name] = found if name != UNTRAINED else {measure: rows[0] for measure, rows in found.items()}
+            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in _MEASURES}
+            values[name] = measures if name != UNTRAINED else {key: rows[0] for key, rows in measures.items()}
     return values, sets
 
 
