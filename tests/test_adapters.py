@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from seper_reward.evaluate.logs import read_rollout_log
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.serving.bodies import Reading
+from seper_reward.serving.bodies import RolloutFormat
 from tests.serving.helpers import ServerThread
 
 PAGE = Path(__file__).parents[1] / "docs" / "adapters.md"
@@ -31,7 +31,7 @@ GONE = "no gold answer"  # the reason of a rollout that cannot be scored
 def server(tiny_scorer):
     """A server that pays for right answers and takes a price for searches: .9 for SEARCHED, by hand."""
     weights = RewardWeights(gain_weight=0.0, price=PRICE)
-    with ServerThread(tiny_scorer, weights=weights, reading=Reading("information")) as found:
+    with ServerThread(tiny_scorer, weights=weights, reading=RolloutFormat("information")) as found:
         yield found
 
 

@@ -30,7 +30,7 @@ def command(config: ServeOptions) -> str:
     for module in ("fastapi", "uvicorn"):
         need(module, "serve")
     from seper_reward.serving.app import build_app
-    from seper_reward.serving.bodies import Reading
+    from seper_reward.serving.bodies import RolloutFormat
     from seper_reward.serving.scoring import Limits
     from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker
@@ -45,7 +45,7 @@ def command(config: ServeOptions) -> str:
         limits=Limits(_MAX_REQUEST_TOKENS, config.deadline),
         weights=pick(RewardWeights, config),
         token=token,
-        reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),
+        reading=RolloutFormat(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),
     )
     url = reachable_url(config.host, config.port)
     print(f"serving {worker.about['reader']} on {url}", file=sys.stderr)

@@ -65,7 +65,7 @@ def read_rollout_log(
     rows = [(where, _as_row(row)) for where, row in read_valid_rows(path)]
     tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
     options = {"passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()}
-    return [LoggedRollout(where, _read(row, answers or {}, options)) for where, row in rows]
+    return [LoggedRollout(where, _rollout(row, answers or {}, options)) for where, row in rows]
 
 
 def read_gold_answers(path: str | Path) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _completion(row: Mapping[str, object]) -> Any:
     return unpacked(_first(row, COMPLETION))
 
 
-def _read(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapping[str, Any]) -> Rollout:
+def _rollout(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapping[str, Any]) -> Rollout:
     completion = _completion(row)
     question = _first(row, QUESTION) or _last_question(unpacked(row.get("prompt")))
     if question is None and isinstance(completion, list):  # later messages of the user may be results of tools

@@ -72,7 +72,7 @@ def fixed_rules(
         for query, rollout, by_context in zip(all_queries, searched, beliefs, strict=True)
         for turns in ((), rollout.turns)
     ]
-    score = functools.partial(_read, SePerReward(scorer, **asdict(weights)))
+    score = functools.partial(_episodes, SePerReward(scorer, **asdict(weights)))
     played = measure_shared(rows, score, "rewards of fixed rules", size=_BATCH)
     choices = [
         None if by_context is None or without is None or searching is None else (by_context[()], without, searching)
@@ -96,7 +96,7 @@ def fixed_rules(
     return episodes, {f"threshold_{name}": limit for name, limit in thresholds.items()}
 
 
-def _read(
+def _episodes(
     reward: SePerReward, rows: Sequence[tuple[Query, tuple[Turn, ...], tuple[Belief, Belief] | None]]
 ) -> list[Episode | None]:
     """Return the episodes of searches with the reader's answers, given its beliefs without and with the searches."""

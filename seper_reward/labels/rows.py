@@ -52,38 +52,34 @@ def label_row(
     of ``passage_lengths``. Raises ``UnscorableError`` if a number of the labeler is NaN or infinite.
     """
     query = labeled.query
+    nothing: list[Mapping[str, object]] = [{}] * len(labeled.labels)
     labeler = label_of(query.answers, labeler)
     # the details of ΔSePer include its labels
     other_labeler = not labeled.details or labeler not in labeled.details[0]
-    return {
-        "id": query.id,
-        "question": query.question,
-        "answers": list(query.answers),
-        **({METADATA: dict(query.metadata)} if query.metadata else {}),
-        **({"labeler": labeler} if other_labeler else {}),
-        **({"baseline": rounded(labeled.baseline)} if labeled.baseline else {}),
-        **rounded(labeled.fields),
-        "passages": [
-            {
-                "passage_id": passage.id,
-                "title": passage.title,
-                "text": passage.text,
-                **({METADATA: dict(passage.metadata)} if passage.metadata else {}),
-                **length,
-                **({labeler: rounded(label), "std_error": rounded(error)} if other_labeler else {}),
-                **rounded(detail),
-            }
-            for passage, label, error, detail, length in zip(
-                query.passages,
-                labeled.labels,
-                labeled.std_errors,
-                labeled.details or [{}] * len(labeled.labels),
-                lengths or [{}] * len(labeled.labels),
-                strict=True,
-            )
-        ],
-        **({"sets": [_set_row(query, set_label, labeler) for set_label in labeled.sets]} if labeled.sets else {}),
-    }
+    scores = [
+        {labeler: rounded(label), "std_error": rounded(error)} if other_labeler else {}
+        for label, error in zip(labeled.labels, labeled.std_errors, strict=True)
+    ]
+    columns = zip(query.passages, lengths or nothing, scores, labeled.details or nothing, strict=True)
+    row: dict[str, object] = {"id": query.id, "question": query.question, "answers": list(query.answers)}
+    row |= _metadata(query)
+    if other_labeler:
+        row["labeler"] = labeler
+    if labeled.baseline:
+        row["baseline"] = rounded(labeled.baseline)
+    row |= rounded(labeled.fields)
+    row["passages"] = [
+        {"passage_id": passage.id, "title": passage.title, "text": passage.text}
+        | _metadata(passage) | dict(length) | score | rounded(detail)
+        for passage, length, score, detail in columns
+    ]  # fmt: skip
+    if labeled.sets:
+        row["sets"] = [_set_row(query, set_label, labeler) for set_label in labeled.sets]
+    return row
+
+
+def _metadata(record: Query | Passage) -> dict[str, object]:
+    return {METADATA: dict(record.metadata)} if record.metadata else {}
 
 
 def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, object]]:

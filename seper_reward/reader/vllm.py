@@ -161,7 +161,7 @@ class VLLMSampler(Sampler):
         with self._lock, timed("prefill"):
             names = self._enqueue([[*ids, *tokens] for ids, tokens in usable], [self._reading()] * len(usable))
             rows = (
-                torch.tensor(self._read(ids, tokens, output), dtype=torch.float32)
+                torch.tensor(self._log_probs_of(ids, tokens, output), dtype=torch.float32)
                 for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
             )
             results = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
@@ -266,7 +266,7 @@ class VLLMSampler(Sampler):
         log_probs = [row[token].logprob for row, token in zip(rows, answer.read, strict=True)]
         return leaf_before(answer, log_probs, {token: candidate.logprob for token, candidate in after.items()})
 
-    def _read(self, ids: list[int], tokens: Sequence[int], output: object) -> list[float]:
+    def _log_probs_of(self, ids: list[int], tokens: Sequence[int], output: object) -> list[float]:
         return [row[token].logprob for row, token in zip(self._rows(ids, tokens, output), tokens, strict=True)]
 
     def _rows(self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0) -> list[dict[int, Any]]:

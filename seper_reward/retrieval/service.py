@@ -57,7 +57,7 @@ class SearchService:
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if response.is_success:
-                    return self._read(response)[:top_k]
+                    return self._passages(response)[:top_k]
                 problem = f"{response.status_code}: {response.text[:200]}"
                 if response.status_code not in _BUSY:
                     kind = ValueError if response.status_code in _REJECTED else ConnectionError
@@ -68,7 +68,7 @@ class SearchService:
             f"{self.url} did not answer in {len(_PAUSES)} attempts ({problem}); start it, or correct the URL"
         )
 
-    def _read(self, response: httpx2.Response) -> tuple[Passage, ...]:
+    def _passages(self, response: httpx2.Response) -> tuple[Passage, ...]:
         try:
             return passages_in(response.json())
         except ValueError as error:

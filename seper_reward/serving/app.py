@@ -19,7 +19,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.serving.bodies import BeliefsBody, QueryBody, Reading, RewardsBody, UtilitiesBody, read_bodies
+from seper_reward.serving.bodies import BeliefsBody, QueryBody, RewardsBody, RolloutFormat, UtilitiesBody, read_bodies
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
 from seper_reward.serving.token import TokenGuard
 from seper_reward.serving.worker import Worker
@@ -34,7 +34,7 @@ def build_app(
     limits: Limits,
     weights: RewardWeights,
     token: str | None = None,
-    reading: Reading = Reading(),
+    reading: RolloutFormat = RolloutFormat(),
 ) -> FastAPI:
     """Return the app; without a token, requests need none. ``weights`` are the default weights of ``/rewards``."""
     app = FastAPI(title="seper-reward", version=version("seper-reward"), description=__doc__, redoc_url=None)

@@ -162,7 +162,7 @@ class RewardsBody(_PlainBody):
 
 
 @dataclass(frozen=True)
-class Reading:
+class RolloutFormat:
     """Options for reading completions (``read_rollouts``), set on the server: a client's pattern could run forever."""
 
     passage_tag: str | None = None
@@ -170,7 +170,7 @@ class Reading:
     search_tools: Sequence[str] | None = None
 
 
-def read_bodies(bodies: Sequence[RolloutBody], reading: Reading) -> list[Rollout]:
+def read_bodies(bodies: Sequence[RolloutBody], reading: RolloutFormat) -> list[Rollout]:
     """Return the rollouts of ``POST /rewards``; unusable rows have the reason in ``problem``."""
     tools = SearchTools(reading.search_tools)
     try:

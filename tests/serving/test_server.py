@@ -15,7 +15,7 @@ from seper_reward.client import SePerClient
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.scorer import SePerScorer
-from seper_reward.serving.bodies import Reading
+from seper_reward.serving.bodies import RolloutFormat
 from seper_reward.serving.scoring import Limits
 from seper_reward.types import Asked, Passage
 from tests.helpers import ENVIRONMENT, VARIANTS
@@ -406,7 +406,7 @@ def test_passages_between_tags(tiny_scorer):
     for name in ("delta", "advantage"):
         expected = near(SePerReward(tiny_scorer, **VARIANTS[name], price=0.1)(**columns))
         weights = RewardWeights(**VARIANTS[name], price=0.1)
-        with ServerThread(tiny_scorer, weights=weights, reading=Reading("information")) as server:
+        with ServerThread(tiny_scorer, weights=weights, reading=RolloutFormat("information")) as server:
             found = post(server, "/rewards", {"rollouts": rollouts}).json()
         assert found["rewards"] == expected
         assert [score["cost"] for score in found["scores"]] == [0.1, 0.0]
@@ -444,7 +444,7 @@ def test_items_of_the_responses_api(tiny_scorer):
     with ServerThread(tiny_scorer, weights=weights) as server:
         (reason,) = post(server, "/rewards", body).json()["reasons"]
         assert "got python (1), search (1): set search_tools" in reason
-    reading = Reading(None, "Said: (.*)", ("search",))
+    reading = RolloutFormat(None, "Said: (.*)", ("search",))
     with ServerThread(tiny_scorer, weights=weights, reading=reading) as server:
         expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)(
             question=[QUESTION], answers=[ANSWERS], passages=[[SHEEP]]

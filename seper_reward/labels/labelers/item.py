@@ -110,7 +110,7 @@ class ItemLabeler(PassageLabeler):
         more: list[Turn] = []
         for unclear in range(1 + _RETRIES):
             (text,) = yield [self._prompt(query, ask, more)]
-            reply = _read(ask, text)
+            reply = _parse_reply(ask, text)
             if reply is not None:
                 return _Replied(reply, unclear)
             more = [{"role": "assistant", "content": self.writer.as_data(text)}, self.prompts.again(ask)]
@@ -139,7 +139,7 @@ class ItemLabeler(PassageLabeler):
         return [texts[prompt] for prompt in prompts]
 
 
-def _read(ask: Ask, text: str) -> Reply:
+def _parse_reply(ask: Ask, text: str) -> Reply:
     """Return the parsed reply, with positions of the question's passages; ``None`` if it is not valid."""
     if ask.task in ("answer", "information"):
         return text

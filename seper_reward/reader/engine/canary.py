@@ -24,13 +24,13 @@ class WeightsMovedError(OSError):
 
 
 @dataclass(frozen=True)
-class Reading:
+class CanaryReading:
     """T tokens of a greedy response, and for each of them the natural-log probabilities of the likeliest tokens."""
 
     tokens: tuple[str, ...]
     log_probs: tuple[Mapping[str, float], ...]
 
-    def difference(self, other: "Reading") -> float:
+    def difference(self, other: "CanaryReading") -> float:
         """Return the mean absolute difference in nats, over tokens that both have after the same tokens."""
         differences: list[float] = []
         rows = zip(self.tokens, other.tokens, self.log_probs, other.log_probs, strict=False)
@@ -40,7 +40,7 @@ class Reading:
                 break
         return statistics.fmean(differences) if differences else math.inf
 
-    def compare(self, reference: "Reading", server: str) -> None:
+    def compare(self, reference: "CanaryReading", server: str) -> None:
         """Raise ``WeightsMovedError`` if the reading of a server differs from the reference."""
         difference = reference.difference(self)
         if difference > TOLERANCE:
@@ -58,9 +58,9 @@ def canary_request(model: str) -> dict[str, Any]:
     return {**completion_request(model, PROBE, n=1, max_tokens=_TOKENS, temperature=0.0), "logprobs": _LIKELIEST}
 
 
-def read_canary(answer: Mapping[str, Any]) -> Reading:
+def read_canary(answer: Mapping[str, Any]) -> CanaryReading:
     """Return the reading in a server's answer; raise ``UnscorableError`` if it has no log-probabilities."""
     with whole():
         logprobs = answer["choices"][0]["logprobs"]
         rows = ({token: float(value) for token, value in row.items()} for row in logprobs["top_logprobs"][:_TOKENS])
-        return Reading(tuple(logprobs["tokens"])[:_TOKENS], tuple(rows))
+        return CanaryReading(tuple(logprobs["tokens"])[:_TOKENS], tuple(rows))

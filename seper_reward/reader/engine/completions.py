@@ -87,7 +87,7 @@ def whole() -> Iterator[None]:
 def read_completions(answer: Mapping[str, object], count: int) -> list[Completion]:
     """Return the ``count`` completions of an answer; ``UnscorableError`` if anything is missing."""
     with whole():
-        completions = list(map(_read, _choices(answer)))
+        completions = list(map(_completion, _choices(answer)))
     if len(completions) != count:
         raise UnscorableError(f"engine gave half an answer: expected {count} responses, got {len(completions)}")
     return completions
@@ -124,7 +124,7 @@ def _forced(choice: Mapping[str, Any], length: int, tokens: Sequence[int]) -> tu
     )
 
 
-def _read(choice: Mapping[str, Any]) -> Completion:
+def _completion(choice: Mapping[str, Any]) -> Completion:
     reason, tokens, text = choice["finish_reason"], choice["logprobs"]["tokens"], choice["text"]
     if reason not in ("stop", "length"):
         raise UnscorableError(f"engine gave half an answer: a response ended with finish_reason={reason!r}")

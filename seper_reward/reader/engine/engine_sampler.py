@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seper_reward.options import ReaderOptions
 from seper_reward.reader.chat import with_template
-from seper_reward.reader.engine.canary import Reading
+from seper_reward.reader.engine.canary import CanaryReading
 from seper_reward.reader.engine.completions import (
     Completion,
     completion_request,
@@ -108,7 +108,7 @@ class EngineSampler(Sampler):
         """Raise ``WeightsMovedError`` if the servers have other weights than those whose responses a cache has."""
         reading = self._pool.reading
         if reading is not None:
-            (known,) = answers_through(cache, "canary reading", self, [(PROBE,)], lambda _: [reading], Reading)
+            (known,) = answers_through(cache, "canary reading", self, [(PROBE,)], lambda _: [reading], CanaryReading)
             self._pool.compare_with(known)
 
     def expect(self, requests: Sequence[Request]) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from seper_reward.options import API_KEY, EngineOptions, check_url, split_address
-from seper_reward.reader.engine.canary import Reading, canary_request, read_canary
+from seper_reward.reader.engine.canary import CanaryReading, canary_request, read_canary
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import UnscorableError
@@ -42,7 +42,7 @@ class Server:
         self.in_flight = self._requests = 0
         self._failed_at = -math.inf
         self.has_adapters = False
-        self.reference: Reading | None = None  # of the canary
+        self.reference: CanaryReading | None = None  # of the canary
 
     @property
     def rank(self) -> tuple[bool, int, int]:
@@ -70,7 +70,7 @@ class Server:
         """Return the server and its model, for messages."""
         return f"engine={self.url!r}, model {model!r},"
 
-    async def read_canary(self, model: str) -> Reading:
+    async def read_canary(self, model: str) -> CanaryReading:
         """Return the canary's reading of a model; errors are those of ``complete``."""
         return read_canary(await self._send(canary_request(model)))
 
@@ -182,7 +182,7 @@ class ServerPool:
         if self.reading is not None:
             self.compare_with(self.reading)
 
-    def compare_with(self, reference: Reading) -> None:
+    def compare_with(self, reference: CanaryReading) -> None:
         """Raise ``WeightsMovedError`` if weights differ from those of a reading, the reference from now on."""
         for server in self.servers:
             if server.reference is not None:
@@ -190,7 +190,7 @@ class ServerPool:
                 reading.compare(reference, server.named(self.model))
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> CanaryReading | None:
         """What the canary read at the start; ``None`` if the servers return no log-probabilities of a greedy token."""
         return next((server.reference for server in self.servers if server.reference is not None), None)
 

@@ -266,7 +266,7 @@ class RereadDecoder:
         """Read the prompts; see ``Decoder``."""
         self._prompts = prompts
         places = [places_of([prompt], spans[at : at + 1]) for at, prompt in enumerate(prompts)]
-        logits, scored = zip(*map(self._read, ([prompt] for prompt in prompts), places), strict=True)
+        logits, scored = zip(*map(self._forward, ([prompt] for prompt in prompts), places), strict=True)
         branches = [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
         return torch.cat(logits), branches, list(scored)
 
@@ -277,14 +277,14 @@ class RereadDecoder:
             by_prompt.setdefault(row.prompt, {})[tuple(row.token_ids)] = None
         # all unfinished responses of a prompt have the same length, so they need no padding
         logits = [
-            self._read([[*self._prompts[prompt], *token_ids] for token_ids in responses])[0]
+            self._forward([[*self._prompts[prompt], *token_ids] for token_ids in responses])[0]
             for prompt, responses in by_prompt.items()
         ]
         order = [(prompt, token_ids) for prompt, responses in by_prompt.items() for token_ids in responses]
         branches = {branch: place for place, branch in enumerate(order)}
         return torch.cat(logits), [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
-    def _read(self, sequences: Sequence[Sequence[int]], places: Sequence[Place] = ()) -> tuple[Tensor, list[float]]:
+    def _forward(self, sequences: Sequence[Sequence[int]], places: Sequence[Place] = ()) -> tuple[Tensor, list[float]]:
         ids = torch.tensor(sequences, device=self._model.device)
         return forward(self._model, input_ids=ids, ends=[ids.shape[1] - 1] * len(ids), places=places)
 

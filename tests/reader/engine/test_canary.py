@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seper_reward.options import ReaderOptions
-from seper_reward.reader.engine.canary import TOLERANCE, Reading, WeightsMovedError
+from seper_reward.reader.engine.canary import TOLERANCE, CanaryReading, WeightsMovedError
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reward.reward import SePerReward
@@ -33,7 +33,7 @@ def moved(sampler, by):
 
 
 def reading(*rows):
-    return Reading(tuple(max(row, key=row.get) for row in rows), rows)
+    return CanaryReading(tuple(max(row, key=row.get) for row in rows), rows)
 
 
 def test_a_difference_by_hand():
@@ -43,7 +43,7 @@ def test_a_difference_by_hand():
     other = reading({"a": -1.25, "c": -1.5, "x": -2.0}, {"e": -0.5, "b": -1.5}, {"f": -9.0})
     assert one.difference(other) == pytest.approx((0.25 + 0.5 + 1.0 + 3.5) / 4)
     assert one.difference(reading({"y": -0.1})) == float("inf")
-    assert from_json(Reading, to_json(one)) == one
+    assert from_json(CanaryReading, to_json(one)) == one
 
 
 @pytest.mark.parametrize("by", [1e-4, 0.3])
