@@ -71,6 +71,8 @@ def async_grpo(plan: Plan) -> dict[str, Any] | None:
     trainer_type = trainer_class()
     home = sys.modules[trainer_type.__module__]
     config_type: Any = home.AsyncGRPOConfig
+    if plan.device.type == "cpu":
+        vars(home)["get_peak_flops_per_device"] = lambda *_: None  # it asks CUDA for the name of the device
     attention = SimpleNamespace(flash_attn_varlen_func=_attend)
     home.register_tree_attention.__globals__["_flash_attn"] = lambda: attention
     tokenizer = new_tokenizer()
