@@ -94,11 +94,12 @@ def dataset(conversational: bool = False) -> "Dataset":
 
 def checked(plan: Plan, trainer: Any) -> dict[str, Any]:
     """Return rewards and times of a trainer; every step must have a reward, and the adapter must have moved."""
-    log = [row for row in trainer.state.log_history if "rewards/seper/mean" in row]
+    names = ("rewards/seper/mean", "rewards/seper")  # of GRPOTrainer and of AsyncGRPOTrainer
+    log = [row for row in trainer.state.log_history if not {*names}.isdisjoint(row)]
     moved = max(float(each.abs().max()) for name, each in trainer.model.named_parameters() if "lora_B" in name)
     found = {
         "device": str(trainer.model.device),
-        "rewards": [row["rewards/seper/mean"] for row in log],
+        "rewards": [row[name] for row in log for name in names if name in row],
         "share_of_step": [row["seper/share_of_step"] for row in log if "seper/share_of_step" in row],
         "seconds_step": [row["step_time"] for row in log if "step_time" in row],
         "greatest_lora_b": moved,
