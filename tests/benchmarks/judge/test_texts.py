@@ -41,9 +41,12 @@ def test_the_embedded_judge_sees_through_traps():
     verdicts = read_verdicts(EQUIVALENCE, column_by="kind")
     judge = Judge(EntailmentScorer.from_pretrained(options=ModelOptions(device="cpu")))
     supported = best_alias_probs(judge, verdicts)[:, 0].tolist()
-    most = {"unrelated": 0.06, "echo": 0.16, "gibberish": 0.03, "shotgun": 0.1, "not_gold": 0.25}
+    most = {"unrelated": 0.02, "echo": 0.02, "gibberish": 0.02, "shotgun": 0.2, "not_gold": 0.25}
     for kind, limit in most.items():
-        assert statistics.fmean(s for s, row in zip(supported, verdicts, strict=True) if row.column == kind) <= limit
+        assert (
+            statistics.fmean(s > 0.5 for s, row in zip(supported, verdicts, strict=True) if row.column == kind)
+            <= limit
+        )
     polite = [
         value
         for value, row in zip(supported, verdicts, strict=True)
