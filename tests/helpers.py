@@ -18,6 +18,8 @@ from types import MappingProxyType, SimpleNamespace
 import torch
 from accelerate import PartialState
 
+from seper_reward.data.queries import parse_query
+from seper_reward.data.rows import clean
 from seper_reward.labels.rows import labeled_query
 from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
@@ -41,6 +43,11 @@ PROMPTS = [
     "Question: When did the mill burn down?\nAnswer:",
     "Q: 2+2?\nA:",
 ]
+
+
+def as_query(row, corpus=None, **needs):
+    """Return the query of one record that has not been cleaned."""
+    return parse_query(clean(row), corpus, **needs).query
 
 
 def rebuilt(sampler: ResponseSampler, layout=None, **changes) -> ResponseSampler:

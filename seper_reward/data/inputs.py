@@ -36,7 +36,7 @@ class Search(NamedTuple):
     """How questions without passages get some."""
 
     load: Callable[[Mapping[str, Passage]], Retrieving]  # the retriever of a corpus
-    needs_corpus: bool = True  # False for a retriever with passages of its own, such as a search service
+    needs_corpus: bool = True  # False for a retriever with its own passages, such as a search service
 
 
 @dataclass(frozen=True)

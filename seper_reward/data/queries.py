@@ -18,7 +18,6 @@ from seper_reward.data.rows import (
     BadRowError,
     BrokenRow,
     as_text,
-    clean,
     encodable,
     id_field_of,
     is_empty_passage,
@@ -162,18 +161,11 @@ class ParsedQuery(NamedTuple):
 
     @property
     def whole(self) -> Query:
-        """The query of a row with a result for each passage, so that an empty one is a ``BadRowError``."""
+        """The query of a row with a result for each passage, so an empty one is a ``BadRowError``."""
         if self.empty_passages:
             place = self.empty_passages[0]
             raise BadRowError(f"passages[{place}] is empty, and there is a result for each passage; leave it out")
         return self.query
-
-
-def as_query(
-    row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True, passages_needed: bool = True
-) -> Query:
-    """Check one record, as ``parse_query``, that has not been cleaned."""
-    return parse_query(clean(row), corpus, answers_needed=answers_needed, passages_needed=passages_needed).query
 
 
 def parse_query(

@@ -18,6 +18,7 @@ from seper_reward.batching import measure_shared
 from seper_reward.command import Record, by_name, reporting
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
+from seper_reward.estimators.utility import SUPPORTS
 from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
 from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge
@@ -33,7 +34,7 @@ from seper_reward.types import Pair
 
 _NAME = "evaluate judge"
 _TWO_VALUES = {"lexical": 0.5}  # fixed thresholds of scores that are 0 or 1
-_SUPPORTED, _HALF_PAID, _PAID = 0.5, 0.5, 0.05
+_HALF_PAID, _PAID = 0.5, 0.05
 _CHUNK = 512  # verdicts that are judged together
 _BINS = 10  # of equal width, of the reliability table; the last includes 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
@@ -224,10 +225,10 @@ def error_rates(
         wrong = [at for at in places if not verdicts[at].equivalent]
         rates[column] = {
             "right": len(right),
-            "missed": mean_or_none([supported[at] < _SUPPORTED for at in right]),
+            "missed": mean_or_none([supported[at] < SUPPORTS for at in right]),
             "unpaid": mean_or_none([paid[at] < _HALF_PAID for at in right]),
             "wrong": len(wrong),
-            "passed": mean_or_none([supported[at] > _SUPPORTED for at in wrong]),
+            "passed": mean_or_none([supported[at] > SUPPORTS for at in wrong]),
             "paid": mean_or_none([paid[at] > _PAID for at in wrong]),
         }
     return rates

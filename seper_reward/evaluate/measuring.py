@@ -6,6 +6,7 @@ from typing import TypeVar
 from tqdm.auto import tqdm
 
 from seper_reward.batching import measure_shared, shared_beliefs
+from seper_reward.estimators.utility import SUPPORTS
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
@@ -47,7 +48,7 @@ def right_answers(scorer: SePerScorer, rollouts: Sequence[Rollout]) -> list[bool
     """Return whether the judge finds each answer equal to the gold answer (support above .5); processes share them."""
     requests = [Asked(rollout.question, rollout.answers, (), (rollout.answer,)) for rollout in rollouts]
     judged = measure_shared(requests, scorer.measure, "judging answers", size=_ANSWERS)
-    return [unwrap(result).supports[0] > 0.5 for result in judged]
+    return [unwrap(result).supports[0] > SUPPORTS for result in judged]
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:

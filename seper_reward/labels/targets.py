@@ -17,7 +17,7 @@ HARMFUL = -1  # grade of a passage that misleads
 class Hop:
     """The labels of one hop: which passage helps a reader that was given other passages before."""
 
-    given: tuple[Passage, ...]  # in the order in which the reader sees them; empty in the first hop
+    context: tuple[Passage, ...]  # in the order in which the reader sees them; empty in the first hop
     # the question with the passages that were labelled next to the given ones; each label is a gain
     labeled: LabeledQuery
 
@@ -38,7 +38,7 @@ def lists_to_learn(
             "questions; label sets, too, or set learn_from to singles"
         )
     hops = [hop for row in labeled for hop in (by_marks if row.graded else by_path)(row)]
-    return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.given)) for hop in hops]
+    return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.context)) for hop in hops]
 
 
 def by_path(labeled: LabeledQuery) -> list[Hop]:

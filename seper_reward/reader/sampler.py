@@ -50,7 +50,7 @@ class Sampler(Protocol):
         backend: ``"process"``, ``"vllm"`` or ``"engine"``.
         name: Name of the reader in provenance files.
         tokenizer: The reader's tokenizer.
-        options: Options of the reader, with numbers in place of its own defaults (``None``).
+        options: Options of the reader, with numbers in place of ``None``, the defaults.
         window: Maximum length of a prompt with its response, in tokens.
         max_batch_tokens: Maximum number of tokens in the reader's cache; 0 if an engine decides.
         prompts_ahead: Number of prompts that ``expect`` can prefetch before ``sample`` is called; 0 for none.

@@ -59,7 +59,7 @@ class _Queued:
 
     ids: list[int]
     span: range
-    given: tuple[GivenResponse, ...]
+    answers: tuple[GivenResponse, ...]
     names: tuple[str, ...]
 
 
@@ -239,7 +239,7 @@ class VLLMSampler(Sampler):
 
     def _responses(self, request: Request, queued: _Queued) -> Responses:
         *question, samples = self._wait(queued.names[: 1 + bool(queued.span)])
-        read = zip(queued.given, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
+        read = zip(queued.answers, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
         drawn = sorted(samples.outputs, key=lambda row: row.index)
         rows = [self._ended(queued.ids, _completion(row), f"{request.prompt}\0{row.index}") for row in drawn]
         scored = [question[0].prompt_logprobs[at][queued.ids[at]].logprob for at in queued.span]

@@ -13,10 +13,10 @@ class Lack(NamedTuple):
 
     name: str
     needed: str
-    found: str | None
+    installed: str | None
 
     def __str__(self) -> str:
-        return f"{self.name}{self.needed}" + (f" (found {self.found})" if self.found else "")
+        return f"{self.name}{self.needed}" + (f" (found {self.installed})" if self.installed else "")
 
 
 def find_lacks(extra: str | None) -> list[Lack]:

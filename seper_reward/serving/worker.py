@@ -25,7 +25,7 @@ class ClosedError(Exception):
 
 @dataclass
 class _Job:
-    asked: Asked
+    request: Asked
     answer: "Future[Measured]" = field(default_factory=Future)
 
 
@@ -129,7 +129,7 @@ class Worker:
 
     def _measure(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> Sequence[Measured | Exception]:
         """Return the measurements of jobs; only beliefs that are not in memory are measured."""
-        wanted = [job.asked for job in jobs]
+        wanted = [job.request for job in jobs]
         try:
             findings = self._beliefs.recall(wanted)
             while findings.missing:
@@ -143,4 +143,4 @@ class Worker:
 
 
 def _size(job: _Job) -> int:
-    return len(job.asked.contexts) + len(job.asked.texts)
+    return len(job.request.contexts) + len(job.request.texts)

@@ -8,10 +8,11 @@ from datasets import Dataset
 
 from seper_reward import Query
 from seper_reward.data.inputs import add_passages, in_corpus
-from seper_reward.data.queries import as_query, parse_query, pool_passages, read_corpus, read_queries
+from seper_reward.data.queries import parse_query, pool_passages, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError, clean
 from seper_reward.labels.provenance import query_key
 from seper_reward.types import Passage
+from tests.helpers import as_query
 
 GOOD = {"question": "Who?", "answers": ["Ann"], "passages": ["Ann did."]}
 

@@ -10,12 +10,11 @@ from scipy.stats import pearsonr
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query
 from seper_reward.evaluate.correlation import choose_passages, contexts_of, correlation, unknown_to
 from seper_reward.evaluate.measures import Measures
 from seper_reward.judge.judge import Judge
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
-from tests.helpers import ScriptedModel, ScriptedSampler
+from tests.helpers import ScriptedModel, ScriptedSampler, as_query
 from tests.helpers import evaluation_arguments as arguments
 
 RECORD = {

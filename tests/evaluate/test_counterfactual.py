@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query
 from seper_reward.evaluate import counterfactual as module
 from seper_reward.evaluate.counterfactual import counterfactual
 from seper_reward.types import Estimate, Passage, Query
+from tests.helpers import as_query
 from tests.helpers import evaluation_arguments as arguments
 
 RECORD = {

@@ -7,7 +7,6 @@ import pytest
 
 from seper_reward.batching import query_cost
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query
 from seper_reward.labels import forecast as forecasts
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.labelers import GoldLabeler
@@ -15,6 +14,7 @@ from seper_reward.labels.run import LabelRun
 from seper_reward.reports.tables import forecast_lines
 from seper_reward.runtime.memory import peak_bytes
 from seper_reward.types import UnscorableError
+from tests.helpers import as_query
 
 PASSAGES = [{"text": "Ann runs the mill.", "relevant": True}, {"text": "Corn grows.", "relevant": False}]
 ROWS = [

@@ -8,12 +8,11 @@ import time
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query
 from seper_reward.labels import provenance
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.runtime.run_folder import lock_folder
-from tests.helpers import labels_of
+from tests.helpers import as_query, labels_of
 
 RECORDS = [
     {

@@ -8,10 +8,9 @@ import pytest
 from datasets import Dataset
 
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
-from tests.helpers import labels_of
+from tests.helpers import as_query, labels_of
 
 BEIR = Path(__file__).parents[1] / "data" / "files" / "beir"
 

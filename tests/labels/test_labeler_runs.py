@@ -7,14 +7,14 @@ from transformers import AutoTokenizer
 
 from seper_reward import load_labels
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query, read_queries
+from seper_reward.data.queries import read_queries
 from seper_reward.labels.dataset import label
 from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler, needs_answers
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths
 from seper_reward.labels.run import LabelRun
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, UnscorableError
-from tests.helpers import labels_of
+from tests.helpers import as_query, labels_of
 
 
 def records(count):

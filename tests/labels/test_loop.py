@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from seper_reward.batching import query_cost
-from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import (
     DeltaSePerLabeler,
     ERAGLabeler,
@@ -18,6 +17,7 @@ from seper_reward.labels.loop import batch_size, label_batches
 from seper_reward.reader.in_process import response_sampler
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, attempt
+from tests.helpers import as_query
 
 RECORD = {
     "question": "Who built the mill?",

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import GoldLabeler, load_labeler
 from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.summary import placebo_effect
 from seper_reward.reports.tables import placebo_line
+from tests.helpers import as_query
 
 QUERIES = [
     as_query({"id": f"q{number}", "question": f"Who built mill {number}?", "answers": ["Ann"], "passages": ["Corn."]})

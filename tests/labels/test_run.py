@@ -19,7 +19,6 @@ from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.data import queries as reading
 from seper_reward.data.inputs import Needs, load_input
-from seper_reward.data.queries import as_query
 from seper_reward.labels import blocks as label_blocks
 from seper_reward.labels import run as label_run
 from seper_reward.labels.blocks import Block, divide
@@ -29,7 +28,7 @@ from seper_reward.labels.run import LabelRun
 from seper_reward.options import InputOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.types import UnscorableError
-from tests.helpers import labels_of, launch, until, write_rows
+from tests.helpers import as_query, labels_of, launch, until, write_rows
 
 FILES = ["labels.jsonl", "placebo.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 
@@ -375,7 +374,7 @@ def test_a_finished_run_is_known_by_its_files_without_reading_a_question(tmp_pat
     words = ["label", "--labeler", "contains", "--input", str(source), "--output_dir", str(tmp_path / "out")]
     assert main(words) == 0
     first = capsys.readouterr()
-    monkeypatch.setattr(reading, "as_query", pytest.fail)
+    monkeypatch.setattr(reading, "parse_query", pytest.fail)
     assert main(words) == 0
     again = capsys.readouterr()
     assert again.out == first.out.partition("seconds of this process:")[0]

@@ -138,12 +138,12 @@ def test_what_passages_lead_to_hop_by_hop():
     """The best set is a, b, d: those three lead to 1.05, and c at most to .4, beside a and d."""
     row = with_paths()
     first, *hops = by_path(row)
-    assert first.given == ()
+    assert first.context == ()
     assert first.labeled.labels == (1.05, 1.05, 0.4, 1.05)
     assert first.labeled.baseline_error == 0.12
     # sqrt(.15² - .12²) = .09 and sqrt(.13² - .12²) = .05 are the errors of those sets
     assert first.labeled.std_errors == pytest.approx((0.15, 0.15, 0.13, 0.15))
-    assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
+    assert [("".join(each.id for each in hop.context), hop.labeled.labels) for hop in hops] == [
         ("a", pytest.approx([each - 0.3 for each in (1.05, 0.4, 1.05)])),
         ("b", pytest.approx([each - 0.0 for each in (1.05, -0.1, 1.05)])),  # though b was never given
         ("d", pytest.approx([each - 0.1 for each in (1.05, 1.05, 0.4)])),  # beside d, b only with a
@@ -177,7 +177,7 @@ def test_what_leads_nowhere_keeps_its_own_label():
 
 def test_marks_hop_by_hop():
     hops = by_marks(judged([0.0, 1.0, 0.0, 1.0]))
-    assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
+    assert [("".join(each.id for each in hop.context), hop.labeled.labels) for hop in hops] == [
         ("", (0.0, 1.0, 0.0, 1.0)),
         ("b", (0.0, 0.0, 1.0)),
         ("d", (0.0, 1.0, 0.0)),

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from seper_reward.data.queries import as_query
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, Passage, UnscorableError, unwrap
-from tests.helpers import ScriptedSampler, prompt_ids
+from tests.helpers import ScriptedSampler, as_query, prompt_ids
 
 RECORD = {
     "question": "Who?",

@@ -13,7 +13,6 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
 from seper_reward.reader.in_process.layout import cache_argument
@@ -26,7 +25,7 @@ from seper_reward.reward.turns import Turn, read_tool_message
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
-from tests.helpers import VARIANTS, FindsThese
+from tests.helpers import VARIANTS, FindsThese, as_query
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")

@@ -54,7 +54,7 @@ class Line:
 
     name: str
     ids: list[int]
-    given: tuple[GivenResponse, ...] = ()
+    answers: tuple[GivenResponse, ...] = ()
     span: range = range(0)
 
 
@@ -269,7 +269,7 @@ class ResponseSampler(Sampler):
         with timed("prefill", tokens=sum(len(line.ids) for line in lines)):
             logits, branches, scored = decoder.prefill([line.ids for line in lines], [line.span for line in lines])
         if isinstance(decoder, TreeDecoder):
-            leaves = known_leaves(decoder, logits, [line.given for line in lines], self._rows.leaves)
+            leaves = known_leaves(decoder, logits, [line.answers for line in lines], self._rows.leaves)
         alive = self._rows.advance(logits, branches, rows)
         while alive:
             with timed("decode", tokens=len(alive)):
@@ -285,9 +285,9 @@ class ResponseSampler(Sampler):
         """Return the leaves of each line, whose samples have separate lines of the cache: answers need their own."""
         leaves = []
         for line in lines:
-            longest = max((len(answer.read) for answer in line.given), default=0)
+            longest = max((len(answer.read) for answer in line.answers), default=0)
             line_leaves: list[Leaf] = []
-            for batch in in_batches(line.given, max(1, self.max_batch_tokens // (len(line.ids) + longest))):
+            for batch in in_batches(line.answers, max(1, self.max_batch_tokens // (len(line.ids) + longest))):
                 texts = [answer.read for answer in batch]
                 with timed("prefill", tokens=len(line.ids) + sum(map(len, texts))):
                     (logits,) = forced_logits(self._model, [(line.ids, texts)], self._pad_id, self.layout)

@@ -1,4 +1,4 @@
-"""Other names of one thing and names that are confused with it, opposites, and one fact told from both of its ends.
+"""Other names of one thing and names that are confused with it, opposites, and one fact stated from both of its ends.
 
 "Sodium chloride" is table salt and "hypotension" is not hypertension; "B borrowed it from A" answers who lent it. All
 are generated from a list of words, for this project.

@@ -16,6 +16,7 @@ from typing import Any
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import pool_passages, read_corpus, read_queries
 from seper_reward.data.splits import spread
+from seper_reward.evaluate.rankings import rank_values
 from seper_reward.reports.tables import lead_text, markdown_table
 from seper_reward.retrieval import load_retriever
 from seper_reward.runtime.json_files import write_lines
@@ -52,23 +53,20 @@ def pooled(sets: Sequence[str] = SETS) -> tuple[list[dict[str, object]], list[di
 def recall_table(folder: Path, questions: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Return a Markdown table of the share of relevant passages among the first k of each retriever."""
     marked = [[row for row in questions if row["set"] == name and row["passages"]] for name in SETS]
-    asked = [row for rows in marked for row in spread(rows, _LIMIT)]
-    relevant = [{passage["id"] for passage in row["passages"]} for row in asked]
+    tested = [row for rows in marked for row in spread(rows, _LIMIT)]
+    relevance = [{passage["id"]: 1 for passage in row["passages"]} for row in tested]
     corpus = read_corpus(folder / "corpus.jsonl")
-    ranked = {}
+    recalls = {}
     for name in names:
         retriever = load_retriever(name, corpus, folder / "embeddings")
-        passages = retriever.retrieve([row["question"] for row in asked], max(_DEPTHS))
-        ranked[name] = [[passage.id for passage in row] for row in passages]
+        rankings = retriever.retrieve([row["question"] for row in tested], max(_DEPTHS))
+        recalls[name] = rank_values(rankings, relevance, {f"recall@{depth}": f"R@{depth}" for depth in _DEPTHS})
     rows = []
-    for depth in _DEPTHS:
-        recall = {
-            name: [len(ids & set(row[:depth])) / len(ids) for ids, row in zip(relevant, ranked[name], strict=True)]
-            for name in names
-        }
+    for measure in (f"recall@{depth}" for depth in _DEPTHS):
+        recall = {name: [(values or {})[measure] for values in recalls[name]] for name in names}
         leads = [lead_text(lead_over_questions(recall[names[-1]], recall[name])) for name in names[:-1]]
-        rows.append([f"recall@{depth}", *(mean_over_questions(recall[name]) for name in names), *leads])
-    return markdown_table([f"n={len(asked)}", *names, *(f"lead over {name}" for name in names[:-1])], rows)
+        rows.append([measure, *(mean_over_questions(recall[name]) for name in names), *leads])
+    return markdown_table([f"n={len(tested)}", *names, *(f"lead over {name}" for name in names[:-1])], rows)
 
 
 def main() -> None:

@@ -81,6 +81,11 @@ class Frame:
         return torch.from_numpy(embedded)
 
     @cached_property
+    def bm25(self) -> BM25Retriever:
+        """Index of the corpus."""
+        return BM25Retriever(self.corpus)
+
+    @cached_property
     def places(self) -> dict[str, int]:
         """Places of the passages by text."""
         return {passage.full_text: place for place, passage in enumerate(self.passages)}
@@ -138,9 +143,9 @@ def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
         return [_exact(row.query, labels) for row, labels in zip(rows, gains, strict=True)]
     if name == "human marks":
         return [_exact(query, [float(mark) for mark in relevance_of(query)]) for query in taught(folder)]
-    bm25, labeled = BM25Retriever(frame.corpus), []
+    labeled = []
     for query in taught(folder):
-        texts, scores = [passage.full_text for passage in query.passages], bm25.scores(query.question)
+        texts, scores = [passage.full_text for passage in query.passages], frame.bm25.scores(query.question)
         match = [scores[frame.places[text]] * (name == "bm25" or holds_answer(text, query.answers)) for text in texts]
         labeled.append(_exact(query, [score / max(*match, 1e-9) for score in match]))
     return labeled

@@ -36,20 +36,40 @@ def test_our_texts_are_apart_from_what_is_trained_on(shared_data):
     assert set(map(normalize_answer, own)).isdisjoint(map(normalize_answer, trained))
 
 
-@pytest.mark.slow
-def test_the_embedded_judge_sees_through_traps():
+@pytest.fixture(scope="module")
+def supported():
     verdicts = read_verdicts(EQUIVALENCE, column_by="kind")
     judge = Judge(EntailmentScorer.from_pretrained(options=ModelOptions(device="cpu")))
-    supported = best_alias_probs(judge, verdicts)[:, 0].tolist()
+    probs = best_alias_probs(judge, verdicts)[:, 0].tolist()
+    return list(zip(probs, verdicts, strict=True))
+
+
+def _support_of(supported, kind):
+    return [prob for prob, verdict in supported if verdict.column == kind]
+
+
+weaker = pytest.mark.xfail(reason="the multilingual judge gives these more support on average", strict=True)
+TRAPS = [
+    pytest.param("unrelated", 0.06, marks=weaker),
+    ("echo", 0.16),
+    ("gibberish", 0.03),
+    pytest.param("shotgun", 0.1, marks=weaker),
+    ("not_gold", 0.25),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "most"), TRAPS)
+def test_the_embedded_judge_sees_through_traps(supported, kind, most):
+    assert statistics.fmean(_support_of(supported, kind)) <= most
+
+
+@pytest.mark.slow
+def test_the_embedded_judge_passes_few_traps_and_polite_answers(supported):
     most = {"unrelated": 0.02, "echo": 0.02, "gibberish": 0.02, "shotgun": 0.2, "not_gold": 0.25}
     for kind, limit in most.items():
-        assert (
-            statistics.fmean(s > 0.5 for s, row in zip(supported, verdicts, strict=True) if row.column == kind)
-            <= limit
-        )
+        assert statistics.fmean(prob > 0.5 for prob in _support_of(supported, kind)) <= limit
     polite = [
-        value
-        for value, row in zip(supported, verdicts, strict=True)
-        if row.column in ("politeness", "question_mark") and row.equivalent
+        prob for prob, verdict in supported if verdict.column in ("politeness", "question_mark") and verdict.equivalent
     ]
     assert statistics.fmean(polite) >= 0.95

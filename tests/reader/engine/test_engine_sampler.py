@@ -14,7 +14,6 @@ import torch
 
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query
 from seper_reward.options import ModelOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
@@ -24,7 +23,7 @@ from seper_reward.reader.sampler import Request
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, UnscorableError, unwrap
 from tests.completions_server import prompts_of
-from tests.helpers import PROMPTS, asking, engine, labels_of, leaves_of, rebuilt, run, write_rows
+from tests.helpers import PROMPTS, as_query, asking, engine, labels_of, leaves_of, rebuilt, run, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
