@@ -23,6 +23,7 @@ from tests.benchmarks.adapters.answer_lexicon import lexicon_forms
 from tests.benchmarks.adapters.answer_modifiers import modified_forms
 from tests.benchmarks.adapters.answer_order import order_forms
 from tests.benchmarks.adapters.answer_second import second_forms
+from tests.benchmarks.adapters.answer_spans import Read, span_forms
 from tests.benchmarks.adapters.substitution import answer_type, words_of
 from tests.benchmarks.common import SHARED
 from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair
@@ -154,6 +155,19 @@ def labeled(forms: Iterable[Form], source: str) -> Iterator[LabeledPair]:
         yield LabeledPair(response, answer, LABELS["entailment"] if entailed else NOT_ENTAILMENT, source, question)
 
 
+def read_questions(data_dir: Path) -> list[Read]:
+    """Return the train questions of NQ and PopQA with each of their passages."""
+    rows = nq_rows(data_dir)
+    rows += [row for row in read_rows(data_dir / "qa" / "popqa.jsonl.gz") if split_of(row["id"]) == "train"]
+    wrong = wrong_answers([(row["question"], row["answers"]) for row in rows])
+    return [
+        Read(row["question"], row["answers"], others, passage["text"])
+        for row, others in zip(rows, wrong, strict=True)
+        for passage in row["passages"]
+        if passage["text"].strip()
+    ]
+
+
 def training_facts(data_dir: Path) -> list[Fact]:
     """Return EVOUNA's training questions, our common facts and the questions of ``TYPES``, with >= 5 wrong answers."""
     known = [(row["question"], tuple(aliases_of(row))) for row in evouna_rows(data_dir, "train")]
@@ -213,6 +227,7 @@ def training_pairs(data_dir: Path, seed: int, counts: Mapping[str, int]) -> list
     pairs += labeled(trap_forms(facts, data_dir, counts["traps"], rng), "answer_traps")
     pairs += labeled(order_forms(counts["order"], rng), "answer_order")
     pairs += labeled(lexicon_forms(counts["lexicon"], rng), "answer_lexicon")
+    pairs += labeled(span_forms(read_questions(data_dir), counts["spans"], rng), "answer_spans") if counts["spans"] else ()
     translated = read_rows(data_dir / "xquad.jsonl.gz")
     pairs += labeled(language_forms(translated, counts["languages"], rng, counts["languages_right"] / 100), "xquad")
     for at, pair in enumerate(pairs):
@@ -229,6 +244,7 @@ if __name__ == "__main__":
     arguments.add_argument("--order", type=int, default=40_000, help="number of statements and their reverse, ...")
     arguments.add_argument("--judged", type=int, default=1, help="how often EVOUNA's judged responses are repeated")
     arguments.add_argument("--lexicon", type=int, default=0, help="number of other names, opposites, ...")
+    arguments.add_argument("--spans", type=int, default=0, help="number of short answers that a reader copies, ...")
     arguments.add_argument("--languages", type=int, default=30_000, help="number of pairs of XQuAD's answers")
     arguments.add_argument("--languages_right", type=int, default=48, help="percentage of them that state the answer")
     arguments.add_argument("--traps", type=int, default=12_000, help="number of texts that state nothing, ...")
