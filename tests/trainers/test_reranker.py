@@ -1,7 +1,6 @@
 """The reranker's recipe on tiny models, and the way on: distilling it into a bi-encoder."""
 
 import json
-import shutil
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +16,7 @@ from seper_reward.retrieval import next_query
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.helpers import launch, on_two_ranks, write_rows
+from tests.tiny_models import without_dropout
 from trainers import reranker, retriever
 from trainers.ranking import run
 from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, rerank, train
@@ -109,16 +109,14 @@ def test_load_cross_encoder_is_whole_on_each_process(tiny_start, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one(retriever_settings, lane_questions, tmp_path, tiny_encoder, monkeypatch):
+def test_main_on_two_processes_learns_as_on_one(
+    retriever_settings, lane_questions, tmp_path, tiny_encoder, monkeypatch
+):
     monkeypatch.setattr(run, "RESOLUTION", 0.0)  # all questions of the tiny reader are learned
     rows = [json.loads(line) for line in lane_questions.read_text().splitlines()]
     # pairs, since the loss is a mean over the pairs of a process's batch
     write_rows(lane_questions, [{**row, "passages": row["passages"][:2]} for row in rows[:12]])
-    still = tmp_path / "still"  # without dropout, whose noise belongs to a process
-    shutil.copytree(tiny_encoder, still)
-    config = json.loads((still / "config.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.0}
-    (still / "config.json").write_text(json.dumps(config))
+    still = without_dropout(tiny_encoder, tmp_path / "still")
     words = [*retriever_settings, "--retriever", str(tiny_encoder), "--model", str(still), "--max_steps", "3"]
     words += ["--candidates", "given", "--eval_readers", "none"]
 
