@@ -90,7 +90,8 @@ VOTES = (("Bob", ()), ("Ann", (1,)), ("no one", ()), ("Ann Lee", (3,)))
          "answer 0123 | relevance 0123 Bob | rank 3021 Bob | answer 2 | relevance 3021 Ann | rank 0123 Ann",
          (3,), (3, 2, 1, 0), (("Bob", (2,)), ("Ann", (3,))), "rounds"),
         ({"method": "vanilla"}, [[(1, 3)]], "set 0123", (1, 3), (1, 3, 0, 2), (), "rounds"),
-        ({"method": "rank_gpt", "top_k": 3}, [[(3, 1, 0, 2)]], "relevance 0123", (3, 1, 0), (3, 1, 0, 2), (), "rounds"),
+        ({"method": "rank_gpt", "top_k": 3}, [[(3, 1, 0, 2)]], "relevance 0123",
+         (3, 1, 0), (3, 1, 0, 2), (), "rounds"),
     ],
 )  # fmt: skip
 def test_judge_by_hand(options, script, asked, chosen, order, rounds, stopped_by):
