@@ -33,7 +33,7 @@ from seper_reward.data.answers import (
         ("Vitamin A", "vitamin", False),
     ],
 )
-def test_normalization(one, other, equal):
+def test_normalize_answer(one, other, equal):
     assert (normalize_answer(one) == normalize_answer(other)) is equal
 
 
