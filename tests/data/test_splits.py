@@ -8,13 +8,6 @@ from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split
 from seper_reward.types import Passage, Query
 
 
-def test_split_of_is_by_hash():
-    counts = {name: sum(split_of(str(n)) == name for n in range(1600)) for name in ("train", "dev", "test")}
-    assert sum(counts.values()) == 1600
-    assert abs(counts["train"] - 1200) < 80
-    assert abs(counts["dev"] - 200) < 60
-
-
 def test_split_by_rank_fills_every_split_with_few_ids():
     names = [f"q{number}" for number in range(12)]
     splits = dict(zip(names, split_by_rank(names, test_share=0.25, dev_share=0.1), strict=True))

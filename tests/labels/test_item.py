@@ -17,7 +17,7 @@ from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.reader.writer import Writer
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Passage, Query, UnscorableError
-from tests.helpers import ScriptedSampler, engine, labels_of
+from tests.helpers import ScriptedSampler, labels_of
 
 QUERY = Query(
     "q",
@@ -237,25 +237,6 @@ def test_item_without_a_chat_template_names_the_turns(tiny_sampler, tiny_judge):
     assert "\n\nAssistant: I have read passage [3].\n\nUser: Question: Who built the mill?\n" in prompt
     assert prompt.endswith("\n\nAssistant:")
     assert Writer(scorer.reader, 16).sampling["stop"] == ("\nUser:",)
-
-
-def test_item_asks_a_server_for_many_questions_at_once(tiny_sampler, tiny_judge, serve):
-    def judged(body):
-        if body["max_tokens"] < 100:
-            return None
-        ids = tiny_sampler.tokenizer("[1]").input_ids
-        log_probs = {"tokens": [f"token_id:{each}" for each in ids], "token_logprobs": [0.0] * len(ids)}
-        choice = {"index": 0, "text": "[1]", "finish_reason": "stop", "logprobs": log_probs}
-        return 200, {"choices": [choice]}
-
-    server = serve(tiny_sampler, fault=judged, window=4096)
-    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief")
-    labeler = ItemLabeler(scorer, JudgmentOptions("vanilla"))
-    found = labeler.label_batch([replace(QUERY, id=str(at), question=f"Who built mill {at}?") for at in range(4)])
-    assert [each.labels for each in found] == [(1.0, 0.0, 0.0)] * 4
-    asked = [body for body in server.requests if body["max_tokens"] == 128]
-    assert len(asked) == 4
-    assert {(body["n"], body["temperature"]) for body in asked} == {(1, 0.0)}
 
 
 def test_label_command_rejects_what_the_reader_judges_badly(

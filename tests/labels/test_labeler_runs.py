@@ -41,27 +41,6 @@ def words(tmp_path, tiny_reader, tiny_entailment):
     return make
 
 
-@pytest.mark.parametrize(("labeler", "name"), [("erag", "erag_exact_match"), ("likelihood", "likelihood")])
-def test_label_command_writes_the_folder_of_any_labeler(words, labeler, name, tmp_path, capsys):
-    assert main(words(labeler)) == 0
-    assert f"{name} relevant" in capsys.readouterr().out  # the summary's table
-    rows = labels_of(tmp_path / "out")
-    assert [row["id"] for row in rows] == ["q0", "q1", "q2"]
-    assert {row["labeler"] for row in rows} == {name}
-    passage = rows[0]["passages"][0]
-    assert (passage["passage_id"], passage["metadata"]) == ("s", {"relevant": True, "page": 7})
-    assert {name, "std_error"} <= set(passage)
-    assert name in rows[0]["baseline"]
-    assert "no room" in json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["reason"]
-    decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
-    assert (decides["labeler"], decides["sampling"]["num_samples"]) == (name, 3)
-    before = (tmp_path / "out" / "labels.jsonl").read_bytes()
-    assert main(words(labeler)) == 0  # a finished folder is left alone
-    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
-    assert main(words("delta_seper")) == 2
-    assert "labels made otherwise" in capsys.readouterr().err
-
-
 def test_label_command_by_gold_needs_neither_reader_nor_answers(words, tmp_path, capsys):
     rows = [*records(3), {name: value for name, value in LONG.items() if name != "answers"}]
     assert main([*words("gold", rows=rows), "--reader", "no/such-model"]) == 0
@@ -195,21 +174,6 @@ def test_label_row_is_read_back(name, chosen, tiny_scorer):
     assert read.labels == pytest.approx(labeled.labels, abs=1e-6)
     assert read.std_errors == pytest.approx(labeled.std_errors, abs=1e-6)
     assert read.baseline_error == pytest.approx(labeled.baseline_error, abs=1e-6)
-
-
-def test_label_command_with_aliases_and_a_list(words, tmp_path):
-    aliases = {**records(2)[1], "answers": [["Voss 0", "V. Voss"]]}
-    bad = {**records(1)[0], "id": "bad", "answers": [["Voss 0"], ["the monks"]]}
-    assert main(words("delta_seper", rows=[*records(1), aliases, bad])) == 0
-    plain, row = labels_of(tmp_path / "out")
-    assert (plain["answers"], row["answers"]) == (["Voss 0"], ["Voss 0", "V. Voss"])
-    assert (len(plain["baseline"]["known_leaves"]), len(row["baseline"]["known_leaves"])) == (1, 2)
-    for context in (row["baseline"], *row["passages"]):
-        total = sum(response["weight"] * response["support"] for response in context["responses"])
-        assert context["seper"] == pytest.approx(total, abs=1e-5)
-    rejected = json.loads((tmp_path / "out" / "rejected.jsonl").read_text())
-    assert rejected["where"].endswith("out.jsonl, line 3")
-    assert "answers[0] must be a text, got the list ['Voss 0']" in rejected["reason"]
 
 
 def test_label_command_with_another_preset_and_the_cache_asks_no_reader(words, tmp_path, monkeypatch):

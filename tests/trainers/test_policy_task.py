@@ -104,18 +104,13 @@ def test_closed_book_beliefs_resume_from_the_cache(tiny_sampler, tiny_judge, tmp
     def scorer():
         return SePerScorer(tiny_sampler, tiny_judge, prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
 
-    first = scorer()
+    first, again, resumed = scorer(), scorer(), scorer()
     closed_book_beliefs(first, queries[:3])  # killed after these
-    again = scorer()
     beliefs = closed_book_beliefs(again, queries)
     assert [belief is None for belief in beliefs] == [False, True, False, False]
     assert "question id='long' is left out: question has no room" in capsys.readouterr().err
-    whole = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
-    assert beliefs[3].seper == whole.beliefs("Who runs mill 2?", ("Ann",), [()])[0].seper
-    resumed = scorer()
-    closed_book_beliefs(resumed, queries)
-    assert resumed.cache.misses == 0
-    assert 0 < again.cache.misses < first.cache.misses + 1
+    assert closed_book_beliefs(resumed, queries) == beliefs
+    assert 0 == resumed.cache.misses < again.cache.misses <= first.cache.misses
     # a reward that compares a passage with none takes the baseline from there
     resumed.beliefs("Who runs mill 2?", ("Ann",), [(), (A,)])
     assert resumed.cache.hits > again.cache.hits

@@ -1,9 +1,7 @@
 """The retriever's recipe on tiny models: what it learns from, rounds, resuming, processes, what it saves."""
 
-import itertools
 import json
 import math
-import re
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import TrainerCallback
 
 from seper_reward import load_labels
 from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler
@@ -117,43 +114,9 @@ def test_main_killed_while_labelling_resumes_from_the_cache(settings, tmp_path, 
     assert 0 < resumed < len(sampled) - 10
 
 
-class Dies(TrainerCallback):
-    """Stops a run at a step, as if it were killed."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            raise KeyboardInterrupt
-
-
 def judged(labels, errors, baseline_error=0.0):
     passages = tuple(Passage(f"text {at}", id=str(at)) for at in range(len(labels)))
     return LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), tuple(errors), baseline_error)
-
-
-@pytest.mark.slow
-def test_main_killed_while_training_resumes_to_the_same_weights(settings, tmp_path, monkeypatch):
-    settings = [*settings, "--rounds", "2", "--save_strategy", "steps"]
-    settings += ["--save_steps", "1", "--eval_strategy", "no", "--labeler", "gold"]
-    assert retriever.main(settings) == 0
-    settings[settings.index("--output_dir") + 1] = str(tmp_path / "again")
-    trainer = retriever.SentenceTransformerTrainer
-    started = []
-
-    def dying(*args, **kwargs):
-        started.append(1)
-        callbacks = [Dies(3)] if len(started) in (1, 3) else []
-        return trainer(*args, callbacks=callbacks, **kwargs)
-
-    monkeypatch.setattr(retriever, "SentenceTransformerTrainer", dying)
-    for _ in range(2):  # once in each round
-        with pytest.raises(KeyboardInterrupt):
-            retriever.main(settings)
-    assert retriever.main(settings) == 0
-    assert len(started) == 4
-    assert same(weights(tmp_path / "run" / "model"), weights(tmp_path / "again" / "model"))
 
 
 def test_main_refuses_a_missing_reader_and_another_corpus_before_training(settings, tmp_path):
@@ -311,19 +274,6 @@ def test_read_questions_splits_by_id(lane_questions):
     assert len(split.corpus) == 60
     with pytest.raises(ValueError, match="for dev, got none of 2; give more questions, or set dev_share to 0"):
         read_questions(replace(config, limit=2, dev_share=0.01))
-
-
-def test_read_questions_does_not_divide_a_supporting_passage(capsys):
-    def supporting(rows):
-        return {each.id for query in rows for each in query.passages if each.metadata["role"] == "supporting"}
-
-    config = RetrieverConfig(test_share=0.5, dev_share=0.1)
-    before, after = read_questions(config), read_questions(replace(config, split_by="passage"))
-    assert supporting(before.test) & supporting(before.train)  # by the id of the question alone, they are divided
-    for one, other in itertools.combinations((after.train, after.dev, after.test), 2):
-        assert not supporting(one) & supporting(other)
-    assert sum(map(len, after[1:])) == sum(map(len, before[1:])) == 162
-    assert re.search(r"^\d+ clusters by passage; the largest has \d+ of 162 questions$", capsys.readouterr().err)
 
 
 def test_read_questions_puts_a_cluster_where_its_smallest_id_belongs(tmp_path):
