@@ -15,7 +15,7 @@ from seper_reward.labels.run import LabelRun
 from seper_reward.reports.tables import forecast_lines
 from seper_reward.runtime.memory import peak_bytes
 from seper_reward.types import Passage
-from tests.helpers import as_query, write_rows
+from tests.helpers import as_query
 
 PASSAGES = [{"text": "Ann runs the mill.", "relevant": True}, {"text": "Corn grows.", "relevant": False}]
 ROWS = [
@@ -26,11 +26,8 @@ QUERIES = [as_query(row) for row in ROWS]
 
 
 @pytest.fixture
-def words(tmp_path, tiny_reader, tiny_entailment):
-    """Return the words of the command with tiny models, for short responses."""
-    source = write_rows(tmp_path / "data.jsonl", ROWS[:3])
-    fixed = f"--input {source} --output_dir {tmp_path / 'out'} --num_samples 2 --max_new_tokens 3"
-    return ["label", *fixed.split(), "--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
+def words(label_words):
+    return label_words(ROWS[:3], "out", "--num_samples", "2", "--max_new_tokens", "3")
 
 
 def files_of(folder):

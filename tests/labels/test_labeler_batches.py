@@ -10,7 +10,7 @@ from datasets import Dataset
 from seper_reward.cli import main
 from seper_reward.labels.dataset import Labeler
 from seper_reward.options import LabelOptions
-from tests.helpers import labels_of, mill_rows, write_rows
+from tests.helpers import labels_of, mill_rows
 
 ROWS = mill_rows(5)
 ADDED = ["labels", "std_errors", "label_row", "label_error"]
@@ -22,15 +22,15 @@ def columns_of(rows):
 
 @pytest.fixture
 def options(tiny_reader, tiny_entailment):
-    return LabelOptions(reader=str(tiny_reader), judge=str(tiny_entailment), num_samples=3, max_new_tokens=4)
+    return LabelOptions(
+        reader=str(tiny_reader), judge=str(tiny_entailment), num_samples=3, max_new_tokens=4, dtype="float32"
+    )
 
 
 @pytest.fixture
-def lines(options, tmp_path):
+def lines(label_words, tmp_path):
     """The lines of the command's labels."""
-    words = ["--reader", options.reader, "--judge", options.judge, "--num_samples", "3", "--max_new_tokens", "4"]
-    source = write_rows(tmp_path / "data.jsonl", ROWS)
-    assert main(["label", "--input", str(source), "--output_dir", str(tmp_path / "out"), *words]) == 0
+    assert main(label_words(ROWS)) == 0
     return (tmp_path / "out" / "labels.jsonl").read_text().splitlines()
 
 

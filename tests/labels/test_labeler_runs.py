@@ -29,16 +29,11 @@ LONG = {**records(1)[0], "id": "long", "question": "why " * 600}
 
 
 @pytest.fixture
-def words(tmp_path, tiny_reader, tiny_entailment):
+def words(label_words):
     """Return the command's words for a labeler, a folder and its rows."""
-    models = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--dtype", "float32"]
-    common = ["--num_samples", "3", "--max_new_tokens", "4", *models]
-
-    def make(labeler, folder="out", rows=None):
-        source = write_rows(tmp_path / f"{folder}.jsonl", rows or [*records(3), LONG])
-        return ["label", "--labeler", labeler, "--output_dir", str(tmp_path / folder), "--input", str(source), *common]
-
-    return make
+    return lambda labeler, folder="out", rows=None: label_words(
+        rows or [*records(3), LONG], folder, "--labeler", labeler
+    )
 
 
 def test_label_command_by_gold_needs_neither_reader_nor_answers(words, tmp_path, capsys):

@@ -21,17 +21,13 @@ from tests.helpers import write_rows
 
 
 def labeled():
-    mill = Query(
-        "q1",
-        "Who built the mill?",
-        ("Ann", "Ann Lee"),
-        (
-            Passage("Ann built it.", "Mill", "p1", {"page": 7}),
-            Passage("Sheep.", id="p2"),
-            Passage("Bob did.", id="p3"),
-        ),
-        {"source": "web", "tags": {"a": {}}},
+    passages = (
+        Passage("Ann built it.", "Mill", "p1", {"page": 7}),
+        Passage("Sheep.", id="p2"),
+        Passage("Bob.", id="p3"),
     )
+    tags = {"source": "web", "tags": {"a": {}}}
+    mill = Query("q1", "Who built the mill?", ("Ann", "Ann Lee"), passages, tags)
     ferry = Query("q2", "When did it sink?", ("1900",), (Passage("Fog.", id="p2"), Passage("Rain.", id="p9")))
     errors = ({"std_error": 0.1}, {"std_error": 0.3}, {"std_error": 0.1})
     return [
@@ -89,12 +85,12 @@ def test_to_dataset_by_hand(folder):
     mill, good = "Who built the mill?", "Mill: Ann built it."
     assert labels.to_dataset("pairs").to_list() == [{"anchor": mill, "positive": good}]
     assert labels.to_dataset("triplets").to_list() == [
-        {"anchor": mill, "positive": good, "negative": "Bob did.", "label": 1.2},
+        {"anchor": mill, "positive": good, "negative": "Bob.", "label": 1.2},
         {"anchor": mill, "positive": good, "negative": "Sheep.", "label": 0.79},
     ]
     assert labels.to_dataset("lists")[0] == {
         "query": mill,
-        "docs": [good, "Sheep.", "Bob did."],
+        "docs": [good, "Sheep.", "Bob."],
         "labels": [0.8, 0.01, -0.4],
     }
     flat = labels.to_dataset("flat")

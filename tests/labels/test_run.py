@@ -36,42 +36,18 @@ FILES = ["labels.jsonl", "placebo.jsonl", "provenance.json", "rejected.jsonl", "
 
 def rows(count):
     return [
-        {
-            "id": f"q{number}",
-            "group": "ab"[number % 2],
-            "question": f"Who built mill {number}?",
-            "answers": [f"Voss {number}", "Voss", "🙂 فوس"],
-            "passages": [
-                {"id": "s", "text": f"Voss {number} built mill {number}.", "role": "supporting"},
-                {"id": "u", "title": "Mills", "text": "A mill grinds corn. " * (number + 1), "role": "unrelated"},
-            ],
-        }
+        {"id": f"q{number}", "group": "ab"[number % 2], "question": f"Who built mill {number}?",
+         "answers": [f"Voss {number}", "Voss", "🙂 فوس"], "passages": [
+             {"id": "s", "text": f"Voss {number} built mill {number}.", "role": "supporting"},
+             {"id": "u", "title": "Mills", "text": "A mill grinds corn. " * (number + 1), "role": "unrelated"},
+         ]}
         for number in range(count)
-    ]
+    ]  # fmt: skip
 
 
-@pytest.fixture
-def label(tiny_reader, tiny_entailment, tmp_path):
-    """Return the command's words for the tiny models."""
-
-    def words(source, output, *more):
-        fixed = {
-            "--input": source,
-            "--output_dir": tmp_path / output,
-            "--reader": tiny_reader,
-            "--judge": tiny_entailment,
-            "--num_samples": 4,
-            "--max_new_tokens": 6,
-        }
-        kind = ["--dtype", "float32", "--device", "cpu"]
-        return ["label", *(str(word) for pair in fixed.items() for word in pair), *kind, *map(str, more)]
-
-    return words
-
-
-def test_label_command_writes_a_folder(label, tmp_path, capsys):
+def test_label_command_writes_a_folder(label_words, tmp_path, capsys):
     bad = {"id": "bad", "question": "", "answers": [], "passages": []}
-    assert main(label(write_rows(tmp_path / "data.jsonl", [*rows(3), bad]), "out")) == 0
+    assert main(label_words(write_rows(tmp_path / "data.jsonl", [*rows(3), bad]), "out")) == 0
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir() if path.name != ".lock") == FILES
     rejected = json.loads((out / "rejected.jsonl").read_text())
@@ -96,9 +72,9 @@ def test_label_command_writes_a_folder(label, tmp_path, capsys):
     assert str(out / "labels.jsonl") in shown
 
 
-def test_label_gives_the_rows_of_the_command(label, tmp_path, tiny_reader, tiny_entailment):
-    assert main(label(write_rows(tmp_path / "data.jsonl", rows(2)), "out")) == 0
-    kind = {"num_samples": 4, "max_new_tokens": 6, "dtype": "float32", "device": "cpu"}
+def test_label_gives_the_rows_of_the_command(label_words, tmp_path, tiny_reader, tiny_entailment):
+    assert main(label_words(rows(2))) == 0
+    kind = {"num_samples": 3, "max_new_tokens": 4, "dtype": "float32", "device": "cpu"}
     scorer = SePerScorer.from_pretrained(reader=str(tiny_reader), judge=str(tiny_entailment), **kind)
     labels = seper_reward.label(Dataset.from_list(rows(2)), scorer)
     assert labels.to_list() == labels_of(tmp_path / "out")
@@ -128,10 +104,10 @@ def killed(words, kill_after, errors):
     return errors.read_text()
 
 
-def test_label_command_killed_goes_on_to_the_same_bytes(label, tmp_path, capsys):
+def test_label_command_killed_goes_on_to_the_same_bytes(label_words, tmp_path, capsys):
     source = write_rows(tmp_path / "data.jsonl", rows(8))
-    assert main(label(source, "whole")) == 0
-    resumed, progress = label(source, "cut"), tmp_path / "cut" / "progress"
+    assert main(label_words(source, "whole")) == 0
+    resumed, progress = label_words(source, "cut"), tmp_path / "cut" / "progress"
     for kill_after, finished in ((1, 1), (3, 4)):
         killed(resumed, kill_after, tmp_path / "errors.txt")
         assert len(list(progress.glob("*.jsonl"))) == finished
@@ -159,11 +135,11 @@ def blind(words):
     return main(words)
 
 
-def test_label_command_on_two_processes_gives_the_same_bytes(label, tmp_path):
+def test_label_command_on_two_processes_gives_the_same_bytes(label_words, tmp_path):
     records = rows(7)
-    assert main(label(write_rows(tmp_path / "data.jsonl", records), "one")) == 0
+    assert main(label_words(write_rows(tmp_path / "data.jsonl", records), "one")) == 0
     random.Random(3).shuffle(records)
-    words = label(write_rows(tmp_path / "shuffled.jsonl", records), "two")
+    words = label_words(write_rows(tmp_path / "shuffled.jsonl", records), "two")
     launch(partial(blind, words), tmp_path)
     lines = {name: (tmp_path / name / "labels.jsonl").read_bytes().splitlines() for name in ("one", "two")}
     assert sorted(lines["one"]) == sorted(lines["two"])
@@ -182,16 +158,16 @@ def test_label_command_names_processes_without_a_block(tmp_path, capsys, monkeyp
     assert "have no work" not in capsys.readouterr().err
 
 
-def test_label_command_refuses_changed_settings_by_name(label, tmp_path, capsys):
+def test_label_command_refuses_changed_settings_by_name(label_words, tmp_path, capsys):
     source = write_rows(tmp_path / "data.jsonl", rows(2))
-    assert main(label(source, "out")) == 0
+    assert main(label_words(source, "out")) == 0
     before = (tmp_path / "out" / "labels.jsonl").read_bytes()
-    assert main(label(source, "out", "--seed", 5, "--estimator", "paper", "--block", 2)) == 2
+    assert main(label_words(source, "out", "--seed", 5, "--estimator", "paper", "--block", 2)) == 2
     message = capsys.readouterr().err
     assert "block was 1, is 2" in message
     assert "sampling.seed was 0, is 5" in message
     assert "estimator.aliases was 'any', is 'mean'" in message
-    assert main(label(write_rows(source, rows(3)), "out")) == 2
+    assert main(label_words(write_rows(source, rows(3)), "out")) == 2
     assert "other queries" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
 
@@ -305,16 +281,16 @@ def test_label_run_refuses_two_questions_of_one_id_and_an_empty_block(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_label_command_if_strict_stops_at_a_bad_row(label, tmp_path, capsys):
+def test_label_command_if_strict_stops_at_a_bad_row(label_words, tmp_path, capsys):
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     source = write_rows(tmp_path / "data.jsonl", [*rows(2), long])
-    assert main(label(source, "out", "--strict", "true")) == 2
+    assert main(label_words(source, "out", "--strict", "true")) == 2
     assert "question id='long': question has no room" in capsys.readouterr().err
-    assert main(label(source, "out")) == 0  # what was finished before is kept
+    assert main(label_words(source, "out")) == 0  # what was finished before is kept
     assert len(labels_of(tmp_path / "out")) == 2
     assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["row"]["id"] == "long"
     source = write_rows(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
-    assert main(label(source, "other", "--strict", "true")) == 2
+    assert main(label_words(source, "other", "--strict", "true")) == 2
     assert "data.jsonl, line 2: passages must be a text or a list" in capsys.readouterr().err
 
 
@@ -329,19 +305,16 @@ def test_label_command_if_strict_stops_at_a_bad_row(label, tmp_path, capsys):
         ),
         (["--judge", "no/such-model"], "judge='no/such-model' could not be loaded"),
         (["--prompt", "mine"], "prompt must be one of paper, brief, few_shot, or a YAML file with some of style"),
-        (["--dtype", "int8"], "--dtype: invalid choice: 'int8' (choose from"),
-        (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--block", "0"], "block must be at least 1"),
         (["--labeler", "clicks", "--corpus", "no/such-corpus"], "labeler must be one of"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
-        (["--chat_template_kwargs", "[1]"], "chat_template_kwargs must be dict or str or nothing, got [1]"),
     ],
 )
-def test_label_command_refuses_settings(label, tmp_path, capsys, change, message):
+def test_label_command_refuses_settings(label_words, tmp_path, capsys, change, message):
     source = write_rows(tmp_path / "data.jsonl", rows(1))
-    assert main([*label(source, "out"), *change]) == 2
+    assert main([*label_words(source, "out"), *change]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
@@ -353,7 +326,6 @@ def test_label_command_refuses_settings(label, tmp_path, capsys, change, message
         ("seed: many", "argument --seed: invalid int value: 'many'"),
         ("stop: word", "stop must be"),
         ("strict: 3", "strict must be bool"),
-        ("chat_template_kwargs: 3", "chat_template_kwargs must be dict or str or nothing, got 3"),
         ("prompt: {passages: '{question}'}", "passages of prompt must be a text with {question}, {reference}"),
         ("prompt: {wording: '{question}'}", "prompt has 'wording', expected some of style, closed_book, passages"),
         ("prompt: {style: mine}", "style of prompt must be one of paper, brief, few_shot, got 'mine'"),
@@ -362,33 +334,16 @@ def test_label_command_refuses_settings(label, tmp_path, capsys, change, message
         ("sets: all", "sets must be one of none, conditional, got 'all'"),
     ],
 )
-def test_label_command_refuses_a_config_file(label, tmp_path, capsys, text, message):
+def test_label_command_refuses_a_config_file(label_words, tmp_path, capsys, text, message):
     (tmp_path / "config.yaml").write_text(text)
-    assert main(label(tmp_path / "unread.jsonl", "out", "--config", tmp_path / "config.yaml")) == 2
+    assert main(label_words(tmp_path / "unread.jsonl", "out", "--config", tmp_path / "config.yaml")) == 2
     assert message in capsys.readouterr().err
 
 
-def test_label_command_takes_the_readers_words_from_settings(label, tmp_path):
-    (tmp_path / "config.yaml").write_text(
-        f"prompt: {tmp_path / 'prompt.yaml'}\nsystem_prompt: Be brief.\nchat_template_kwargs: {{tone: calm}}\n"
-    )
-    prompts = "closed_book: 'Say it. {question}'\npassages: 'Read it. {reference} Say it. {question}'\n"
-    (tmp_path / "prompt.yaml").write_text(prompts)
-    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
-    (tmp_path / "template.jinja").write_text(template)
-    source = write_rows(tmp_path / "data.jsonl", rows(1))
-    words = label(source, "out", "--config", tmp_path / "config.yaml", "--chat_template", tmp_path / "template.jinja")
-    assert main(words) == 0
-    decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
-    assert decides["prompt"]["closed_book_prompt"] == "Say it. {question}"
-    assert decides["chat"]["system_prompt"] == "Be brief."
-    assert decides["chat"]["chat_template_kwargs"] == {"tone": "calm"}
-
-
-def test_label_command_with_the_placebo_as_baseline(label, tmp_path, capsys):
+def test_label_command_with_the_placebo_as_baseline(label_words, tmp_path, capsys):
     source = write_rows(tmp_path / "data.jsonl", rows(2))
-    assert main(label(source, "none")) == 0
-    assert main(label(source, "placebo", "--baseline", "placebo")) == 0
+    assert main(label_words(source, "none")) == 0
+    assert main(label_words(source, "placebo", "--baseline", "placebo")) == 0
     assert (tmp_path / "none" / "placebo.jsonl").read_bytes() == (tmp_path / "placebo" / "placebo.jsonl").read_bytes()
     measured = {row["id"]: row for row in read_lines(tmp_path / "none" / "placebo.jsonl")}
     for one, other in zip(labels_of(tmp_path / "none"), labels_of(tmp_path / "placebo"), strict=True):
@@ -399,7 +354,9 @@ def test_label_command_with_the_placebo_as_baseline(label, tmp_path, capsys):
         for without, instead in zip(one["passages"], other["passages"], strict=True):
             assert without["responses"] == instead["responses"]
             assert instead["delta_seper"] == pytest.approx(instead["seper"] - other["baseline"]["seper"], abs=2e-6)
-    assert main(label(source, "placebo", "--baseline", "placebo", "--prompt", "{placebo: The soup is hot.}")) == 2
+    assert (
+        main(label_words(source, "placebo", "--baseline", "placebo", "--prompt", "{placebo: The soup is hot.}")) == 2
+    )
     assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
 
 
@@ -416,7 +373,7 @@ def test_label_run_gives_the_same_bytes_after_a_failure(tiny_scorer, tmp_path):
     assert one.count(b"\n") == 7
 
 
-def test_label_command_logs_to_wandb(label, tmp_path, monkeypatch):
+def test_label_command_logs_to_wandb(label_words, tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     for name, value in {
         "MODE": "offline",
@@ -427,7 +384,7 @@ def test_label_command_logs_to_wandb(label, tmp_path, monkeypatch):
     }.items():
         monkeypatch.setenv(f"WANDB_{name}", value if name in ("MODE", "SILENT") else str(tmp_path / value))
     source = write_rows(tmp_path / "data.jsonl", rows(2))
-    assert main([*label(source, "out"), "--report_to", "wandb"]) == 0
+    assert main([*label_words(source, "out"), "--report_to", "wandb"]) == 0
     identity = json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"]
 
     # some versions of accelerate start an offline run twice, in two folders if a second passes

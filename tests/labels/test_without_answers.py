@@ -11,7 +11,7 @@ from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import evidence_of, label_row, labeled_queries, labeled_query, recommended_label
 from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Passage, Query
-from tests.helpers import labels_of, write_rows
+from tests.helpers import labels_of
 from tests.tiny_models import lane_rows
 
 KNOWN = Query(
@@ -50,17 +50,14 @@ def test_delta_seper_labeler_without_answers_has_the_questions_gain(tiny_scorer,
 
 
 @pytest.fixture
-def words(tiny_reader, tiny_entailment, tmp_path):
-    """Arguments that label six questions, three of which have no answer, into a folder."""
+def words(label_words):
+    """Return a function of rows: the words that label them, by default six, three of which have no answer."""
     rows = [{**row, "answers": row["answers"] if at % 2 else []} for at, row in enumerate(lane_rows(6))]
-    source = write_rows(tmp_path / "lanes.jsonl", rows)
-    options = "--prompt brief --num_samples 3 --max_new_tokens 4 --dtype float32 --device cpu"
-    models = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
-    return ["label", "--input", str(source), *models, *options.split(), "--output_dir", str(tmp_path / "out")]
+    return lambda rows=rows, folder="out": label_words(rows, folder, "--prompt", "brief")
 
 
 def test_label_of_a_mixed_file_is_exported_and_reported(words, tmp_path, capsys):
-    assert main(words) == 0
+    assert main(words()) == 0
     shown = capsys.readouterr()
     assert shown.err.count("have question_gain as their only label") == 1
     for line in ("without gold answers, labelled by question_gain: 3 questions", "0 rows rejected",
@@ -82,10 +79,8 @@ def test_label_of_a_mixed_file_is_exported_and_reported(words, tmp_path, capsys)
 
 
 def test_label_of_a_file_without_answers(words, tmp_path, capsys):
-    words[2] = str(
-        write_rows(tmp_path / "bare.jsonl", [{**row, "answers": None, "reply": "Ida"} for row in lane_rows(3)])
-    )
-    assert main(words) == 0
+    bare = [{**row, "answers": None, "reply": "Ida"} for row in lane_rows(3)]
+    assert main(words(bare)) == 0
     # a misspelt name shows
     assert "such as id='q0' with the other columns reply, have question_gain as" in capsys.readouterr().err
     report = ["report", "--labels", str(tmp_path / "out"), "--output"]
@@ -93,5 +88,5 @@ def test_label_of_a_file_without_answers(words, tmp_path, capsys):
     assert "question gain" in (tmp_path / "page.html").read_text()
     assert main([*report, str(tmp_path / "one.svg")]) == 2
     assert "no question has a gold answer, so there is no belief" in capsys.readouterr().err
-    assert main([*words[:-1], str(tmp_path / "sets"), "--sets", "conditional"]) == 2
+    assert main([*words(bare, "sets"), "--sets", "conditional"]) == 2
     assert "answers must be a text or a list with at least one text" in capsys.readouterr().err

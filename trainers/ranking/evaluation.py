@@ -43,7 +43,11 @@ def load_readers(config: RankingConfig, scorer: SePerScorer) -> RankingReaders:
     # settings of the labelling reader alone are reset
     common = {**config.loading, "seed": sampling.seed, "num_samples": sampling.num_samples}
     common["max_batch_tokens"] = config.max_batch_tokens
-    shared = {"max_passage_tokens": config.max_passage_tokens, "estimator": scorer.estimator, "cache": scorer.cache}
+    shared: dict[str, Any] = {
+        "max_passage_tokens": config.max_passage_tokens,
+        "estimator": scorer.estimator,
+        "cache": scorer.cache,
+    }
     scorers = {config.reader: scorer}
     for name in config.eval_readers:
         options = ScorerOptions(reader=name, **common)
