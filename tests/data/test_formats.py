@@ -18,15 +18,8 @@ from tests.helpers import write_rows
 FILES = Path(__file__).parent / "files"
 BEIR = InputOptions(str(FILES / "beir" / "queries.jsonl"), corpus=str(FILES / "beir" / "corpus.jsonl"))
 MILL = Passage("Ida Voss runs Hallow's mill.", "Mill", "0")
-SQUAD = Features(
-    {
-        "id": Value("string"),
-        "title": Value("string"),
-        "context": Value("string"),
-        "question": Value("string"),
-        "answers": {"text": List(Value("string")), "answer_start": List(Value("int32"))},
-    }
-)
+SQUAD_ANSWERS = {"text": List(Value("string")), "answer_start": List(Value("int32"))}
+SQUAD = Features(dict.fromkeys(("id", "title", "context", "question"), Value("string")) | {"answers": SQUAD_ANSWERS})
 
 
 SQUAD_ROW = {"id": "s0", "title": "Mill", "context": MILL.text, "question": "Who?"}

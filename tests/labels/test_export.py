@@ -17,18 +17,6 @@ def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_write_labels_for_tevatron(tmp_path):
-    assert write_labels(labeled(), tmp_path / "t.jsonl", "tevatron") == 1
-    (row,) = lines(tmp_path / "t.jsonl")
-    assert (row["query_id"], row["query"]) == ("q1", "Who built the mill?")
-    assert row["positive_passages"] == [{"docid": "p1", "title": "Mill", "text": "Ann built it.", "score": 0.8}]
-    # p2 means another text in q2, so it is named by question
-    assert [(passage["docid"], passage["score"]) for passage in row["negative_passages"]] == [
-        ("q1:p2", 0.01),
-        ("p3", -0.4),
-    ]
-
-
 def test_write_labels_as_qrels_for_ir_measures(tmp_path):
     ir_measures = pytest.importorskip("ir_measures")
     assert write_labels(labeled(), tmp_path / "qrels.tsv", "trec", margin=0.3) == 5

@@ -17,7 +17,7 @@ from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.reader.writer import Writer
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Passage, Query, UnscorableError
-from tests.helpers import ScriptedSampler, labels_of
+from tests.helpers import ScriptedSampler
 
 QUERY = Query(
     "q",
@@ -237,19 +237,6 @@ def test_item_without_a_chat_template_names_the_turns(tiny_sampler, tiny_judge):
     assert "\n\nAssistant: I have read passage [3].\n\nUser: Question: Who built the mill?\n" in prompt
     assert prompt.endswith("\n\nAssistant:")
     assert Writer(scorer.reader, 16).sampling["stop"] == ("\nUser:",)
-
-
-def test_label_command_rejects_what_the_reader_judges_badly(
-    tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys
-):
-    models = f"--reader {tiny_reader} --judge {tiny_entailment} --dtype float32 --limit 2"
-    words = f"label --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
-    words += ["--labeler", "item:vanilla:form=pointwise"]
-    assert main(words) == 2
-    assert labels_of(tmp_path / "out") == []
-    rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
-    assert len(rejected) == 2
-    assert all("could not be parsed" in row["reason"] for row in rejected)
 
 
 @pytest.mark.parametrize(

@@ -113,11 +113,9 @@ def test_label_run_on_labels_of_another_labeler(tmp_path, tiny_scorer, first, se
     for before, after, expected in zip(old, new, alone, strict=True):
         for was, judged, passage in zip(before["passages"], after["passages"], expected["passages"], strict=True):
             kept, marks = judged.pop("metadata"), passage.pop("metadata")
-            assert kept[column] == was[column]
-            assert kept.items() >= marks.items()
-            assert judged == passage  # ids, labels
+            assert kept.items() >= {**marks, column: was[column]}.items()
         assert after.pop("metadata", {}).get("baseline") == before.get("baseline")
-        assert {**after, "passages": 0} == {**expected, "passages": 0}
+        assert after == expected  # ids, labels
 
 
 def test_label_command_fails_if_all_questions_are_rejected(words, capsys):

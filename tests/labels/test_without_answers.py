@@ -60,9 +60,8 @@ def test_label_of_a_mixed_file_is_exported_and_reported(words, tmp_path, capsys)
     assert main(words()) == 0
     shown = capsys.readouterr()
     assert shown.err.count("have question_gain as their only label") == 1
-    for line in ("without gold answers, labelled by question_gain: 3 questions", "0 rows rejected",
-                 "exports and trainers learn from seper_gain"):  # fmt: skip
-        assert line in shown.out
+    assert "without gold answers, labelled by question_gain: 3 questions" in shown.out
+    assert "exports and trainers learn from seper_gain" in shown.out
     folder = tmp_path / "out"
     summary = read_json(folder / "summary.json")
     assert (summary["questions"], summary["without_answers"], summary["placebo"]["questions"]) == (6, 3, 3)

@@ -107,14 +107,6 @@ def a_reference():
     }
 
 
-def test_list_collator_takes_lists_of_any_length(encoder):
-    features, labels = batch(encoder)
-    assert len(features[1]["input_ids"]) == 5
-    assert labels[0].tolist() == pytest.approx([0.9, 0.0, -0.4])
-    assert labels[1, :2].tolist() == pytest.approx([0.7, 0.1])
-    assert labels[1, 2].isnan()
-
-
 def test_list_loss_scores_each_passage_with_its_own_question(encoder):
     near = similarities(encoder)
     scores = torch.stack([near[0, :3], torch.cat([near[1, 3:], torch.zeros(1)])])

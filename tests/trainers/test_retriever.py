@@ -88,32 +88,6 @@ def recorded(monkeypatch):
     return sampled
 
 
-@pytest.mark.slow
-def test_main_killed_while_labelling_resumes_from_the_cache(settings, tmp_path, monkeypatch):
-    settings = [*settings, "--max_steps", "1", "--eval_strategy", "no"]
-    batches, label_batch = [], DeltaSePerLabeler.label_batch
-
-    def dying(self, queries):
-        batches.append(queries)
-        if len(batches) > 10:
-            raise KeyboardInterrupt
-        return label_batch(self, queries)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DeltaSePerLabeler, "label_batch", dying)
-        with pytest.raises(KeyboardInterrupt):
-            retriever.main(settings)
-    assert not (tmp_path / "run" / "labels.jsonl").exists()
-    sampled = recorded(monkeypatch)
-    assert retriever.main(settings) == 0
-    resumed, labels = len(sampled), (tmp_path / "run" / "labels.jsonl").read_text()
-    settings[settings.index("--output_dir") + 1] = str(tmp_path / "whole")
-    sampled.clear()
-    assert retriever.main(settings) == 0
-    assert (tmp_path / "whole" / "labels.jsonl").read_text() == labels
-    assert 0 < resumed < len(sampled) - 10
-
-
 def judged(labels, errors, baseline_error=0.0):
     passages = tuple(Passage(f"text {at}", id=str(at)) for at in range(len(labels)))
     return LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), tuple(errors), baseline_error)
