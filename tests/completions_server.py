@@ -65,6 +65,10 @@ class CompletionsServer:
             http.shutdown()
             http.server_close()
 
+    def move_to(self, sampler: ResponseSampler) -> None:
+        """Answer with other weights from now on."""
+        self.sampler, self._drawn = sampler, {}
+
     def models(self) -> dict:
         base = {"id": self.model, "root": f"/models/{self.model}", "max_model_len": self.window, "parent": None}
         return {"data": [base, *({"id": name, "root": "/tmp", "parent": self.model} for name in self.adapters)]}
@@ -100,7 +104,7 @@ class CompletionsServer:
         prompt = body["prompt"]
         ids = list(self.sampler.tokenizer(prompt).input_ids) if isinstance(prompt, str) else prompt
         with torch.no_grad():
-            found = self.sampler._model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
+            found = self.sampler.model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
         forced = found[:-1].gather(1, torch.tensor(ids)[1:, None])[:, 0].tolist()
         values, tokens = found[-1].topk(body["logprobs"])
         for choice in answer["choices"]:
@@ -113,7 +117,7 @@ class CompletionsServer:
         ids, tokens, rows = list(self.sampler.tokenizer(body["prompt"]).input_ids), [], []
         for _ in range(body["max_tokens"]):
             with torch.no_grad():
-                found = self.sampler._model(input_ids=torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
+                found = self.sampler.model(input_ids=torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
             values, likeliest = found.topk(body["logprobs"])
             rows.append(dict(zip(self.named(likeliest.tolist()), values.tolist(), strict=True)))
             tokens += self.named(likeliest[:1].tolist())

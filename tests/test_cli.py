@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import seper_reward
 from seper_reward import cli
 from seper_reward.commands import export
 from seper_reward.labels.labelers import GoldLabeler
@@ -106,11 +105,6 @@ def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message
     assert error.count("\n") == 1
 
 
-def test_the_version(capsys):
-    assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"seper-reward {seper_reward.__version__}\n"
-
-
 def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(words[:-2]) == 0
@@ -179,13 +173,6 @@ def test_every_command_prints_help_on_all_settings(name, capsys):
     shown = capsys.readouterr().out
     assert f"usage: seper-reward {name}" in shown
     assert "%(" not in shown
-
-
-def test_a_recipe_gets_its_words(monkeypatch, tmp_path, capsys):
-    assert cli.main(["train", "entailment", "--max_steps", "0", "--outptu_dir", "x"]) == 2
-    assert "seper-reward train entailment: unknown setting '--outptu_dir', did you mean '--output_dir'?" in (
-        capsys.readouterr().err
-    )
 
 
 def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):

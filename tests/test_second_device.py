@@ -134,7 +134,7 @@ def test_a_reader_of_every_layout(tiny_reader, layout, changes):
     prompts, texts = zip(*pairs, strict=True)
     sampled = [here.sample(asking(PROMPTS, given)), here.log_probs(prompts, texts)]
     with second_device() as device:
-        there = ResponseSampler(onto(here._model), here.tokenizer, here.options, layout=layout)
+        there = ResponseSampler(onto(here.model), here.tokenizer, here.options, layout=layout)
         assert there.device == device
         there.check()
         found = [there.sample(asking(PROMPTS, given)), there.log_probs(prompts, texts)]
@@ -170,7 +170,7 @@ def test_a_scorer(tiny_reader, tiny_entailment):
     here = scorer().utilities(rows)
     with second_device() as device:
         moved = scorer()
-        onto(moved.sampler._model)
+        onto(moved.sampler.model)
         onto(moved.entailment._model)
         assert moved.sampler.device == moved.entailment.device == device
         there = moved.utilities(rows)

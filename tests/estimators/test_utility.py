@@ -41,10 +41,6 @@ def test_question_gain_by_hand():
     assert utility(given, believed(0.5)).question_gain is utility(believed(0.5), given).question_gain is None
 
 
-def test_a_misleading_passage_is_negative():
-    assert utility(believed(0.1), believed(0.9, 1.0)).delta_seper == pytest.approx(-0.8)
-
-
 def test_nothing_moved_against_itself():
     belief = believed(0.4, 0.4, 0.1)
     assert utility(belief, belief).soft == utility(belief, belief).hard == Estimate(0.0, 0.0, 0.0, 0.0)

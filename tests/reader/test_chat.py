@@ -70,14 +70,9 @@ def test_a_template_with_another_variable_is_refused_until_it_is_given(tokenizer
         ChatTemplate(tokenizer)
     template = ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"thinking": False}))
     assert template.render(TURNS) == "Who built the mill?<bot></think>"
-
-
-@pytest.mark.parametrize(
-    ("name", "given"), [("deepseek_r1_distill", {}), ("qwen3_5_think", {"enable_thinking": True})]
-)
-def test_a_template_that_opens_a_thought_is_refused(tokenizer, name, given):
-    with pytest.raises(ValueError, match=r"opens a thought; .*or a chat_template that ends with an empty thought"):
-        ChatTemplate(with_shipped(tokenizer, name), ChatOptions(chat_template_kwargs=given))
+    for name, given in (("deepseek_r1_distill", {}), ("qwen3_5_think", {"enable_thinking": True})):
+        with pytest.raises(ValueError, match=r"opens a thought; .*or a chat_template that ends with an empty thought"):
+            ChatTemplate(with_shipped(tokenizer, name), ChatOptions(chat_template_kwargs=given))
 
 
 @pytest.mark.parametrize(
@@ -132,20 +127,15 @@ def test_the_date_is_in_the_fingerprint_and_the_day_is_not(tiny_sampler, tiny_ju
     assert fingerprint(system_prompt="Be brief.") != first
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["<think>\nOkay", "\n<thinking>Well", "<|channel|>analysis<|message|>The", "<reasoning>", "[THINK]So", "◁think▷",
-     "<|START_THINKING|>I", ' to=self<|message|>The user', "<seed:think>Got"],
-)  # fmt: skip
-def test_thoughts_are_seen(text):
-    assert begins_to_think(text)
+THOUGHTS = [
+    "<think>\nOkay", "\n<thinking>Well", "<|channel|>analysis<|message|>The", "<reasoning>", "[THINK]So", "◁think▷",
+    "<|START_THINKING|>I", " to=self<|message|>The user", "<seed:think>Got",
+]  # fmt: skip
+ANSWERS = ["Voss", "<b>Voss</b>", "I think that", "thinking of Ann", "[1] Voss", "1 < 2 > think"]
 
 
-@pytest.mark.parametrize(
-    "text", ["Voss", "<b>Voss</b>", "I think that", "thinking of Ann", "[1] Voss", "1 < 2 > think"]
-)
-def test_answers_are_no_thoughts(text):
-    assert not begins_to_think(text)
+def test_begins_to_think():
+    assert [text for text in THOUGHTS + ANSWERS if begins_to_think(text)] == THOUGHTS
 
 
 def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monkeypatch):
@@ -204,16 +194,6 @@ def test_a_template_that_takes_no_system_prompt_is_refused(tokenizer, source, me
         ChatTemplate(with_template(tokenizer, source), ChatOptions(system_prompt="Be brief."))
 
 
-def test_template_variables_reach_the_template(tokenizer):
-    tokenizer = with_shipped(tokenizer, "gptoss")
-    low, plain = (
-        ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs=given)).render(TURNS)
-        for given in ({"reasoning_effort": "low"}, {})
-    )
-    assert "Reasoning: low" in low
-    assert "Reasoning: medium" in plain
-
-
 def test_template_variables_are_checked(tokenizer):
     with pytest.raises(ValueError, match="has 'tone', which the reader's chat template does not use"):
         ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"tone": "calm"}))
@@ -255,15 +235,6 @@ def test_a_template_that_fails_is_one_line(tokenizer, source, reason):
         ValueError, match=rf"^the reader's chat template fails \({reason}.*give another chat_template$"
     ):
         ChatTemplate(with_template(tokenizer, source))
-
-
-def test_a_template_that_fails_at_one_prompt_is_one_line(tokenizer):
-    source = (
-        "{% if 'mill' in messages[-1].content %}{{ raise_exception('no mills') }}{% endif %}{{ messages[-1].content }}"
-    )
-    template = ChatTemplate(with_template(tokenizer, source))
-    with pytest.raises(ValueError, match=r"template fails \(TemplateError: no mills\)"):
-        template.render(TURNS)
 
 
 def test_a_template_that_does_not_show_the_question_is_refused(tokenizer):

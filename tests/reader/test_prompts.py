@@ -31,20 +31,17 @@ def tokens(tokenizer, text):
     return len(tokenizer(text, add_special_tokens=False).input_ids)
 
 
-def test_the_papers_closed_book_prompt_word_for_word(plain_tokenizer):
-    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?")
-    assert built.removesuffix("\nAnswer:") == (
-        "Answer the question based on your own knowledge. Only give me the answer and do not output any other words. "
-        "Question: Who?"
-    )
-
-
-def test_the_papers_prompt_with_a_passage_word_for_word(plain_tokenizer):
-    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?", (Passage("Voss did."),))
-    assert built.removesuffix("\nAnswer:") == (
-        "Answer the question based on the given document. Only give me the answer and do not output any other words. "
-        "The following are given documents. Voss did. Question: Who?"
-    )
+@pytest.mark.parametrize(
+    ("passages", "source", "shown"),
+    [
+        ((), "your own knowledge", ""),
+        ((Passage("Voss did."),), "the given document", "The following are given documents. Voss did. "),
+    ],
+)
+def test_the_papers_prompts_word_for_word(plain_tokenizer, passages, source, shown):
+    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?", passages)
+    only = "Only give me the answer and do not output any other words. "
+    assert built == f"Answer the question based on {source}. {only}{shown}Question: Who?\nAnswer:"
 
 
 @pytest.mark.parametrize(
@@ -89,16 +86,18 @@ def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "got"),
+    ("field", "text", "message"),
     [
-        ("closed_book_prompt", "Say it.", "got none"),
-        ("closed_book_prompt", "{reference} {question}", "got {question}, {reference}"),
-        ("passages_prompt", "Say: {question}", "got {question}"),
-        ("passages_prompt", "{reference} {question} {", "got {}, {question}, {reference}"),
+        ("closed_book_prompt", "Say it.", "must be a text with .*got none"),
+        ("closed_book_prompt", "{reference} {question}", "must be a text with .*got {question}, {reference}"),
+        ("passages_prompt", "Say: {question}", "must be a text with .*got {question}"),
+        ("passages_prompt", "{reference} {question} {", "must be a text with .*got {}, {question}, {reference}"),
+        ("baseline", "zero", "must be"),
+        ("placebo", " ", "must be the text of a passage"),
     ],
 )
-def test_a_wording_without_its_fields_is_refused(field, text, got):
-    with pytest.raises(ValueError, match=f"{field} must be a text with .*{got}"):
+def test_a_style_that_cannot_be_is_refused(field, text, message):
+    with pytest.raises(ValueError, match=f"{field} {message}"):
         replace(STYLES["paper"], **{field: text})
 
 
@@ -123,15 +122,6 @@ def test_the_placebo_answers_no_question_of_the_demo_and_is_as_long_as_its_passa
     assert lengths[len(lengths) // 4] <= tokens(tokenizer, PLACEBO) <= lengths[-len(lengths) // 4]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [({"baseline": "zero"}, "baseline must be"), ({"placebo": " "}, "placebo must be the text of a passage")],
-)
-def test_a_baseline_that_cannot_be_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        replace(STYLES["paper"], **change)
-
-
 @pytest.mark.parametrize("style", STYLES)
 def test_chat_template_is_used_when_there_is_one(tokenizer, style):
     builder = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
@@ -154,13 +144,6 @@ def test_long_passages_are_cut_and_questions_are_not(tokenizer, style, limit):
     assert "brook brook" in prompt
 
 
-def test_single_passages_have_their_own_bound(tokenizer):
-    builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=500, max_passage_tokens=5)
-    prompt = builder.build("Who?", (Passage("one two three four five six seven"),))
-    assert "one two three four five" in prompt
-    assert "six" not in prompt
-
-
 def test_a_question_without_room_is_refused(tokenizer):
     builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=60)
     with pytest.raises(UnscorableError, match="question has no room"):
@@ -176,8 +159,4 @@ def test_what_is_cut_is_told(tokenizer):
     assert (builder.max_prompt_tokens, builder.max_passage_tokens) == (300, None)
     bounded = PromptBuilder(tokenizer, "brief", max_prompt_tokens=300, max_passage_tokens=2)
     assert bounded.cuts("Who?", [short])
-
-
-def test_unknown_style(tokenizer):
-    with pytest.raises(ValueError, match="prompt must be one of paper"):
-        PromptBuilder(tokenizer, "mine", max_prompt_tokens=60)
+    assert "Passage: Voss\nQuestion" in bounded.build("Who?", [short])

@@ -41,7 +41,7 @@ class Engine:
 
     def read(self, ids, params):
         with torch.no_grad():
-            rows = self.sampler._model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
+            rows = self.sampler.model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
         cached = 0 if params.skip_reading_prefix_cache else min(len(ids) - 1, self.most_cached)
         likeliest = rows.topk(params.prompt_logprobs).indices.tolist()
         named = [{token, *more} for token, more in zip(ids[1:], likeliest[:-1], strict=True)]

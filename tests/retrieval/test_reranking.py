@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seper_reward.retrieval import FusedRetriever, fusion, load_reranker, load_retriever
+from seper_reward.retrieval import FusedRetriever, fusion, load_reranker
 from seper_reward.retrieval.fusion import reciprocal_rank_fusion
 from seper_reward.retrieval.reranking import BiEncoderReranker, CrossEncoderReranker
 from seper_reward.types import Passage
@@ -67,12 +67,3 @@ def test_mixed_retrievers_look_deeper_than_they_return(monkeypatch):
         mixed.retrieve(["Who?"], 0)
     with pytest.raises(ValueError, match="expected at least one retriever to fuse, got none"):
         FusedRetriever([])
-
-
-def test_mixed_retrievers_by_name(tiny_encoder):
-    corpus = {name: Passage(f"the {name} in the fog", id=name) for name in ("mill", "ferry")}
-    found = load_retriever(f"bm25+{tiny_encoder}", corpus)
-    assert isinstance(found, FusedRetriever)
-    assert found.retrieve(["mill"], 1) == [(corpus["mill"],)]
-    with pytest.raises(OSError, match="retriever='no-such' could not be loaded"):
-        load_retriever("bm25+no-such", corpus)

@@ -35,13 +35,6 @@ def test_many_keys(tmp_path):
     assert cache.through(keys, lambda missing: 1 / 0) == list(range(2000))
 
 
-def test_a_failed_computation_leaves_nothing_behind(tmp_path):
-    cache = Cache(tmp_path / "cache.sqlite")
-    with pytest.raises(ZeroDivisionError):
-        cache.through(["a"], lambda missing: 1 / 0)
-    assert cache.through(["a"], lambda missing: [1]) == [1]
-
-
 def test_an_exception_in_place_of_a_value_is_returned_and_not_stored(tmp_path):
     cache, error = Cache(tmp_path / "cache.sqlite"), ValueError("too long")
     assert cache.through(["a", "b", "a"], lambda missing: [error, 1, error]) == [error, 1, error]

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import torch
 
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main
-from seper_reward.options import ModelOptions, ReaderOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
@@ -23,7 +22,7 @@ from seper_reward.reader.sampler import Request
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, UnscorableError, unwrap
 from tests.completions_server import prompts_of
-from tests.helpers import PROMPTS, as_query, asking, engine, labels_of, leaves_of, rebuilt, run, write_rows
+from tests.helpers import PROMPTS, as_query, asking, engine, labels_of, leaves_of, rebuilt, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -75,13 +74,6 @@ def test_a_server_that_names_no_token_ids_is_cut_here(tiny_sampler, serve):
     assert not any("stop" in body for body in server.requests)
 
 
-def test_log_probs_of_given_texts(tiny_sampler, serve):
-    prompts, texts = [*PROMPTS, PROMPTS[0]], [" honey", " in 1840", " 4 or so", " wax"]
-    found = engine(tiny_sampler, serve()).log_probs(prompts, texts)
-    for one, other in zip(found, tiny_sampler.log_probs(prompts, texts), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-
-
 def test_a_request_depends_on_prompt_and_seed_only(tiny_sampler, serve):
     server = serve()
     sampler = engine(tiny_sampler, server)
@@ -126,31 +118,26 @@ def token_log_probs(answer):
         (lambda answer: token_log_probs(answer).pop(), "tokens, "),
         (lambda answer: answer["choices"][0].update(finish_reason="error"), "finish_reason='error'"),
         (dict.clear, "half an answer: KeyError 'choices'"),
+        ((200, b'{"choices": [{"ind'), "half an answer"),
+        ((200, b"[]"), "half an answer"),
+        ((400, {"error": {"message": "too long"}}), "refused the prompt: .*too long"),
     ],
 )
 def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, reason):
     server = serve()
     sampler = engine(tiny_sampler, server)
-    server.spoil = lambda body, answer: break_it(answer)
+    if callable(break_it):
+        server.spoil = lambda body, answer: break_it(answer)
+    else:
+        server.fault = lambda body: break_it
     with pytest.raises(UnscorableError, match=reason):
         unwrap(sampler.sample(asking(PROMPTS[:1]))[0])
     reward = SePerReward(SePerScorer(sampler, tiny_judge, prompt="brief"), answer_weight=0.0, price=0.0)
     given = {"question": [QUESTION["question"]], "answers": [["Voss"]], "passages": [["Voss built the mill."]]}
     assert reward(**given) == [None]
     assert sum(reward.failures.values()) == 1
-    server.spoil = lambda body, answer: None
+    server.spoil, server.fault = lambda body, answer: None, lambda body: None
     assert reward(**given) != [None]
-
-
-@pytest.mark.parametrize(
-    "answer", [(200, b'{"choices": [{"ind'), (200, b"[]"), (400, {"error": {"message": "too long"}})]
-)
-def test_what_is_no_answer_is_no_number(tiny_sampler, serve, answer):
-    server = serve()
-    sampler = engine(tiny_sampler, server)
-    server.fault = lambda body: answer
-    with pytest.raises(UnscorableError, match=r"half an answer|refused the prompt: .*too long"):
-        unwrap(sampler.sample(asking(PROMPTS[:1]))[0])
 
 
 def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, serve):
@@ -169,13 +156,6 @@ def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, se
         unwrap(error)
     for found, expected in zip((first, second), tiny_sampler.log_probs(PROMPTS, texts)[::2], strict=True):
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
-
-
-def test_too_long_a_prompt_is_not_sent(tiny_sampler, serve):
-    server = serve()
-    with pytest.raises(UnscorableError, match="leave room"):
-        unwrap(engine(tiny_sampler, server).sample(asking(["word " * 600]))[0])
-    assert len(server.requests) == 1
 
 
 def test_a_server_that_recovers_is_asked_again(tiny_sampler, serve):
@@ -305,12 +285,6 @@ def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch, serve, status):
     assert "s3cret" not in str(raised.value)
 
 
-def test_a_missing_library_is_named(tiny_sampler, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(OSError, match=r"run: pip install openai \(extra: engine\)"):
-        EngineSampler(ReaderOptions(engine=["http://127.0.0.1:8000/v1"]), tiny_sampler.tokenizer)
-
-
 def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
     def tempered(body, answer):
         if body["temperature"] != 1:
@@ -379,7 +353,7 @@ def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny
 
 
 def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
-    other = engine(tiny_sampler, serve()).reading_with(tiny_sampler._model)
+    other = engine(tiny_sampler, serve()).reading_with(tiny_sampler.model)
     assert isinstance(other, ResponseSampler)
     same(other.sample(asking(PROMPTS)), tiny_sampler.sample(asking(PROMPTS)))
 
@@ -434,29 +408,6 @@ def test_label_on_an_engine(label, tmp_path, serve):
 
 
 @pytest.mark.slow
-def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--max_batch_tokens", "1")) == 0
-    words = label("engine", "--engine", serve().url, "--block", "4")
-    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
-    assert two.returncode == 0, two.stderr
-    local, engine = (labels_of(tmp_path / name) for name in ("local", "engine"))
-    assert [row["id"] for row in local] == [row["id"] for row in engine]
-    assert alike(texts_of(local), texts_of(engine))
-
-
-def test_a_question_whose_answer_is_half_is_rejected_with_its_reason(label, tmp_path, serve, tiny_sampler):
-    def half(body, answer):
-        if body["n"] == 4 and "mill 3" in tiny_sampler.tokenizer.decode(body["prompt"]):
-            drop_one(answer)
-
-    assert main(label("out", "--engine", serve(spoil=half).url)) == 0
-    (rejected,) = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
-    assert json.loads(rejected)["where"] == "id q3"
-    assert "expected 4 responses, got 3" in rejected
-    assert len((tmp_path / "out" / "labels.jsonl").read_text().splitlines()) == 5
-
-
-@pytest.mark.slow
 def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp_path, serve, capsys):
     assert main(label("whole", "--engine", serve().url)) == 0
     dying = serve()
@@ -469,20 +420,6 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert (tmp_path / "out" / "progress" / "process-0.jsonl").read_text().count("\n") in (1, 2)
     assert main(label("out", "--engine", serve().url)) == 0
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "whole" / "labels.jsonl").read_bytes()
-
-
-@pytest.mark.slow
-def test_save_reader_merges_the_adapter(tmp_path, capsys):
-    from seper_reward.reader.loading import load_reader, reader_defaults
-
-    assert main(["merge-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
-    assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().err
-    saved = load_reader(str(tmp_path / "reader"), ModelOptions(dtype="float32", device="cpu"))
-    merged = load_reader("embedded", ModelOptions(dtype="float32", device="cpu"))
-    one, other = saved.model.state_dict(), merged.model.state_dict()
-    assert all(torch.equal(one[name], other[name]) for name in other)
-    assert saved.tokenizer.chat_template == merged.tokenizer.chat_template
-    assert reader_defaults(str(tmp_path / "reader")) == reader_defaults("embedded") != reader_defaults("org/model")
 
 
 def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
