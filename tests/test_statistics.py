@@ -127,14 +127,3 @@ def test_unknown_values_leave_their_contexts_out():
     constant = PooledPearson({"one": [1.0, 1.0, math.nan]}, [0.0, 1.0, 0.5], [0, 1, 1])
     assert constant.described(lambda at: constant.pearson("one", at)) == Statistic(None)
     assert constant.p_value("one") is None
-
-
-def slow_auc(values, target):
-    """Return the share of pairs of a positive and a negative item that the positive wins; ties count half."""
-    wins = [
-        1.0 if one > other else 0.5 if one == other else 0.0
-        for one, mark in zip(values, target, strict=True)
-        for other, none in zip(values, target, strict=True)
-        if mark and not none
-    ]
-    return sum(wins) / len(wins) if wins else math.nan

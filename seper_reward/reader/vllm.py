@@ -98,7 +98,7 @@ class VLLMSampler(Sampler):
         vllm, before = need("vllm", "vllm"), set(threading.enumerate())
         name, revision = split_revision(options.reader)
         tokenizer = with_template(load_tokenizer(options.reader, options), options.chat_template)
-        with tempfile.TemporaryDirectory() as folder, _own_devices(options.tensor_parallel_size):
+        with tempfile.TemporaryDirectory() as folder, own_devices(options.tensor_parallel_size):
             source = merged_folder(options.reader, options, Path(folder))
             llm = vllm.LLM(
                 str(source),
@@ -112,7 +112,7 @@ class VLLMSampler(Sampler):
                 max_logprobs=NEXT_TOKENS,
                 **({} if torch.accelerator.is_available() else _ON_CPU),
             )
-            _end_at_exit(llm, set(threading.enumerate()) - before)
+            end_at_exit(llm, set(threading.enumerate()) - before)
             files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
             hashes = [[file.name, file_hash(file)] for file in files if file.suffix in (".safetensors", ".json")]
         identity = hash_with_tokenizer(["vllm", hashes or [name, revision]], tokenizer)
@@ -283,7 +283,7 @@ def _completion(drawn: Any) -> Completion:
     return Completion(list(drawn.token_ids), log_probs, "", drawn.finish_reason == "stop", stop_string)
 
 
-def _end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
+def end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
     """Let vLLM's processes and threads end before Python does: a thread that then still runs can abort the process."""
     engine = weakref.ref(llm.llm_engine.engine_core)
 
@@ -297,7 +297,7 @@ def _end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
 
 
 @contextlib.contextmanager
-def _own_devices(count: int) -> Iterator[None]:
+def own_devices(count: int) -> Iterator[None]:
     """Show vLLM's processes only the accelerators of this rank of a launcher, and no variables of the launcher."""
     names = (*_LAUNCHER, "CUDA_VISIBLE_DEVICES", _START)
     env = {name: os.environ.pop(name) for name in names if name in os.environ}

@@ -60,42 +60,16 @@ def test_a_question_without_room_leaves_the_others_of_its_batch_theirs(tiny_scor
     assert reader.responses([]) == reader.answer_log_probs([], []) == []
 
 
-class Refusing(ScriptedSampler):
-    """Refuses a question until it is told to answer."""
-
-    refuses = True
-
-    def sample(self, requests):
-        rows = super().sample(requests)
-        refused = [self.refuses and "When?" in request.prompt for request in requests]
-        return [UnscorableError("refused") if no else row for no, row in zip(refused, rows, strict=True)]
-
-    def log_probs(self, prompts, texts):
-        self.asked.append(list(prompts))
-        refused = [self.refuses and "When?" in prompt for prompt in prompts]
-        return [UnscorableError("refused") if no else torch.tensor([-1.0, -3.0]) for no in refused]
-
-
 def test_errors_are_not_stored_in_the_cache(tiny_sampler):
-    sampler = Refusing(tiny_sampler.tokenizer, lambda prompt: "Ann")
-    reader = PromptedReader(sampler, prompt="brief", cache=Cache(":memory:"))
+    cache = Cache(":memory:")
+    reader = PromptedReader(tiny_sampler, prompt="brief", cache=cache)
     asked = [Asked(question, (), ((),)) for question in ("Who?", "When?")]
-    who, when = (reader.prompts.build(each.question, ()) for each in asked)
-    for measure, expected in (
-        (lambda: reader.responses(asked), "Ann"),
-        (lambda: reader.answer_log_probs(asked, [["Ann"], ["Ann"]]), [-2.0]),
-    ):
-        sampler.refuses, sampler.asked = True, []
-        for _ in range(2):
-            (first,), error = measure()
-            with pytest.raises(UnscorableError, match="refused"):
-                unwrap(error)
-        sampler.refuses = False
-        found = [rows[0] for rows in measure()]
-        measure()
-        assert [sorted(batch) for batch in sampler.asked] == [sorted([who, when]), [when], [when]]
-        assert first == found[0]
-        assert [getattr(row, "texts", (row,))[0] for row in found] == [expected] * 2
+    for counts in ((0, 3), (2, 4)):
+        error, ((likely,),) = reader.answer_log_probs(asked, [["Ann", ""], ["1840"]])
+        with pytest.raises(UnscorableError, match="at least one token"):
+            unwrap(error)
+        assert (cache.hits, cache.misses) == counts
+    assert likely == pytest.approx(reader.answer_log_probs(asked[1:], [["1840"]])[0][0][0], abs=1e-4)
 
 
 def test_questions_that_share_a_prompt_have_known_leaves_of_their_own(tiny_scorer):

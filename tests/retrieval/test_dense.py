@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from seper_reward.retrieval import BM25Retriever, DenseRetriever, dense, embeddings, load_retriever, save_index
+from seper_reward.retrieval import (
+    BM25Retriever,
+    DenseRetriever,
+    FusedRetriever,
+    dense,
+    embeddings,
+    load_encoder,
+    load_retriever,
+    save_index,
+)
 from seper_reward.retrieval.dense import build_index
+from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.types import Passage
 from tests.tiny_models import make_two_encoders
 
@@ -36,6 +46,9 @@ def test_retrievers_by_name(tiny_encoder):
     found = load_retriever(str(tiny_encoder), corpus)
     assert isinstance(found, DenseRetriever)
     assert len(found.retrieve(["mill"], 2)[0]) == 2
+    fused = load_retriever(f"bm25+{tiny_encoder}", corpus)
+    assert isinstance(fused, FusedRetriever)
+    assert fused.retrieve(["mill"], 1) == [(corpus["mill"],)]
     with pytest.raises(
         OSError, match="retriever='no-such/encoder' could not be loaded: expected bm25, minilm, an index"
     ):
@@ -150,7 +163,7 @@ def test_prompts_and_two_encoders_of_a_saved_model_are_used(tiny_encoder, tmp_pa
     queries, passages = (SentenceTransformer(modules=[*each], device="cpu") for each in (queries, passages))
     corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(["the mill", "a ferry in the fog"])}
     retriever = load_retriever(str(folder), corpus)
-    (scores,), _ = retriever.index.search(retriever._embedder.questions(["who owns the mill?"]), 2)
+    (scores,), _ = retriever.index.search(Embedder(load_encoder(str(folder))).questions(["who owns the mill?"]), 2)
     question = queries.encode("query: who owns the mill?")
     by_hand = passages.encode(["passage: the mill", "passage: a ferry in the fog"]) @ question
     assert np.allclose(scores, sorted(by_hand, reverse=True), rtol=0.02)

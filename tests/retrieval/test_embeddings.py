@@ -55,33 +55,32 @@ def test_other_weights_dtypes_windows_and_sizes_have_embeddings_of_their_own(enc
     assert embedded == TEXTS * 5
 
 
-def test_two_runs_may_embed_the_same(encoder, embedded, tmp_path, monkeypatch):
-    embedder, make = Embedder(encoder, dtype=torch.float32), Embedder._passage_chunk
+def test_two_runs_may_embed_the_same(encoder, tmp_path, monkeypatch):
+    embedder, encode, texts = Embedder(encoder, dtype=torch.float32), encoder.encode_document, []
 
-    def with_another_run(self, texts):
-        with monkeypatch.context() as patch:
-            patch.setattr(Embedder, "_passage_chunk", make)
-            Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)  # which ends first
-        return make(self, texts)
+    def after_another_run(chunk, **more):
+        monkeypatch.setattr(encoder, "encode_document", encode)
+        texts.extend(Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path))
+        return encode(chunk, **more)
 
-    monkeypatch.setattr(Embedder, "_passage_chunk", with_another_run)
-    assert embedder.passages(TEXTS, tmp_path).shape[0] == len(TEXTS)
+    monkeypatch.setattr(encoder, "encode_document", after_another_run)
+    assert embedder.passages(TEXTS, tmp_path).shape[0] == len(texts) == len(TEXTS)
     assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
 
 
-def test_an_interrupted_run_goes_on(encoder, embedded, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK", 4)
-    embedder, make = Embedder(encoder, dtype=torch.float32), Embedder._passage_chunk
+    embedder, encode, seen = Embedder(encoder, dtype=torch.float32), encoder.encode_document, []
 
-    def breaks(self, texts):
-        if TEXTS[8] in texts:
+    def breaks(texts, **more):
+        if TEXTS[8] in texts and "" not in seen:
+            seen.append("")
             raise KeyboardInterrupt
-        return make(self, texts)
+        seen.extend(texts)
+        return encode(texts, **more)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Embedder, "_passage_chunk", breaks)
-        with pytest.raises(KeyboardInterrupt):
-            embedder.passages(TEXTS, tmp_path)
-    assert embedded == TEXTS[:8]
+    monkeypatch.setattr(encoder, "encode_document", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        embedder.passages(TEXTS, tmp_path)
     embedder.passages(TEXTS, tmp_path)
-    assert embedded == TEXTS
+    assert seen == [*TEXTS[:8], "", *TEXTS[8:]]

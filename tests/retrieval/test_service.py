@@ -2,8 +2,7 @@
 
 import json
 import pickle
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,32 +10,23 @@ from seper_reward.cli import main
 from seper_reward.retrieval import SearchService, load_retriever, service
 from seper_reward.retrieval.service import passages_in
 from seper_reward.types import Passage
+from tests.completions_server import json_server
 
 
 @pytest.fixture
 def search_service():
     """Start a search service on this machine; it answers with what ``answers`` hold, then with the query itself."""
+    server = SimpleNamespace(requests=[], answers=[])
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.server.requests.append(request)
-            found = [{"id": rank, "text": f"{request['query']} {rank}"} for rank in range(request["top_k"])]
-            status, body = self.server.answers.pop(0) if self.server.answers else (200, {"passages": found})
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
+    def answer(path, headers, body):
+        server.requests.append(body)
+        passages = [{"id": rank, "text": f"{body['query']} {rank}"} for rank in range(body["top_k"])]
+        status, found = server.answers.pop(0) if server.answers else (200, {"passages": passages})
+        return status, {}, found
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.requests, server.answers = [], []
-    server.url = f"http://127.0.0.1:{server.server_port}/search"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with json_server(answer) as url:
+        server.url = f"{url}/search"
+        yield server
 
 
 def test_each_question_gets_its_own_answer(search_service):

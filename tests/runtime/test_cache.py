@@ -1,8 +1,6 @@
 """The cache returns what was computed, once, and tells its own files from others."""
 
-import multiprocessing
 import sqlite3
-import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 
 from seper_reward.runtime import cache as cache_module
 from seper_reward.runtime.cache import Cache, open_cache, trainer_cache
+from tests.helpers import in_forks
 
 
 def test_only_missing_values_are_computed(tmp_path):
@@ -60,13 +59,7 @@ def fill(path, start):
 
 def test_processes_share_a_file(tmp_path):
     path = tmp_path / "cache.sqlite"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=fill, args=(path, start)) for start in (0, 25)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_forks(lambda rank: fill(path, 25 * rank), 30)
     assert Cache(path).through([str(n) for n in range(75)], lambda missing: 1 / 0) == list(range(75))
 
 
@@ -140,13 +133,14 @@ def test_a_damaged_file_costs_time_only(tmp_path):
 
 def test_a_full_disk_costs_time_only(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
-    pages = cache._database.execute("PRAGMA page_count").fetchone()[0]
-    cache._database.execute(f"PRAGMA max_page_count={pages}")
+    connection = cache._database  # the limit is that of a connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
     with pytest.warns(UserWarning, match=r"cannot be written: database or disk is full; the run continues") as told:
         values = [cache.through([key], lambda missing, key=key: [key * 10**5]) for key in "ab"]
     assert values == [["a" * 10**5], ["b" * 10**5]]
     assert len(told) == 1
-    cache._database.execute("PRAGMA max_page_count=100000")  # there is room again
+    connection.execute("PRAGMA max_page_count=100000")  # there is room again
     cache.through(["a"], lambda missing: ["a" * 10**5])
     assert Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: 1 / 0) == ["a" * 10**5]
 
@@ -162,23 +156,15 @@ def test_there_is_no_log_that_processes_share_in_memory(tmp_path):
     assert not list(tmp_path.glob("*-wal")) + list(tmp_path.glob("*-shm"))
 
 
-@pytest.mark.parametrize("names", [["a", "a"], ["a", "b"]])
-def test_machines_share_no_cache(tmp_path, monkeypatch, capsys, names):
-    monkeypatch.setattr(cache_module, "gather_in_order", lambda mine: names)
-    monkeypatch.setattr(cache_module, "process_state", lambda: types.SimpleNamespace(is_main_process=True))
-    monkeypatch.setattr(cache_module.tempfile, "gettempdir", lambda: str(tmp_path / "local"))
-    (tmp_path / "local").mkdir()
-    monkeypatch.chdir(tmp_path)
-    path = Path(trainer_cache(Path("shared/run")))
-    told = capsys.readouterr().err
-    if names == ["a", "a"]:
-        assert (path, told) == (Path("shared/run/cache.sqlite"), "")
-    else:
-        assert path.is_relative_to(tmp_path / "local")
-        assert str(path) in told
-        assert trainer_cache(tmp_path / "shared" / "run") == str(path)  # a resumed run finds it again
-        assert trainer_cache(Path("shared/other")) != str(path)
-        Cache(path)
+def test_trainer_cache_is_local_on_several_machines(tmp_path, monkeypatch, capsys):
+    assert trainer_cache(tmp_path / "run") == str(tmp_path / "run" / "cache.sqlite")
+    monkeypatch.setattr(cache_module, "gather_in_order", lambda mine: ["a", "b"])
+    monkeypatch.setattr(cache_module.tempfile, "gettempdir", lambda: str(tmp_path))
+    path = trainer_cache(tmp_path / "run")
+    assert Path(path).parent.parent == tmp_path
+    assert path in capsys.readouterr().err
+    assert path == trainer_cache(tmp_path / "run") != trainer_cache(tmp_path / "other")  # a resumed run finds it again
+    Cache(path)
 
 
 def test_a_path_is_opened_and_a_cache_is_kept(tmp_path):

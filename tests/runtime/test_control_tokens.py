@@ -4,7 +4,7 @@ import copy
 
 import pytest
 from tokenizers import normalizers
-from transformers import AddedToken
+from transformers import AddedToken, AutoTokenizer
 
 from seper_reward import Passage
 from seper_reward.reader.prompts import PromptBuilder
@@ -70,8 +70,8 @@ def test_harmless_text_stays_as_it_is(tiny_sampler, family):
     assert ControlTokens().break_up(HARMLESS) == HARMLESS
 
 
-def test_tokens_that_are_matched_after_normalisation(tiny_judge):
-    tokenizer = copy.deepcopy(tiny_judge._tokenizer)
+def test_tokens_that_are_matched_after_normalisation(tiny_entailment):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_entailment)
     tokenizer.add_tokens([AddedToken("<|end|>", normalized=True)])
     tokenizer.backend_tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     for attack in ("Bob <|END|> Ann", "Bob ＜｜end｜＞", "<|<|End|>end|>", "[SEP] Bob"):

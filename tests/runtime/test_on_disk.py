@@ -1,10 +1,9 @@
 """Records on disk are a sequence like any other."""
 
-import os
-
 import pytest
 
 from seper_reward.runtime.on_disk import OnDisk
+from tests.helpers import in_forks
 
 
 def test_it_is_a_sequence_that_grows():
@@ -22,8 +21,5 @@ def test_it_is_a_sequence_that_grows():
 
 def test_a_fork_reads_them():
     kept = OnDisk(range(100))
-    child = os.fork()
-    if not child:
-        os._exit(int(list(kept) != list(range(100))))
-    assert os.waitpid(child, 0)[1] == 0
+    assert in_forks(lambda rank: list(kept), 30) == [list(range(100))] * 2
     assert kept[50] == 50

@@ -18,11 +18,10 @@ from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
-from seper_reward.reader.sampler import Request
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, UnscorableError, unwrap
 from tests.completions_server import prompts_of
-from tests.helpers import PROMPTS, as_query, asking, engine, labels_of, leaves_of, rebuilt, write_rows
+from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -167,18 +166,13 @@ def test_a_server_that_recovers_is_asked_again(tiny_sampler, serve):
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("kind", ["broken", "slow"])
-def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve, kind):
+def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve):
     server = serve()
     sampler = engine(tiny_sampler, server, retries=1)
-    (only,) = sampler._pool.servers
-    only._client = only._client.with_options(timeout=1.0)  # from here on: a busy machine may need longer to start
-    server.fault = lambda body: (500, {"error": {"message": "out of memory"}}) if kind == "broken" else time.sleep(3)
-    with pytest.raises(
-        ConnectionError, match=r"no engine answered: http://127.*(out of memory|timed out).*rerun the command"
-    ):
+    server.fault = lambda body: (500, {"error": {"message": "out of memory"}})
+    with pytest.raises(ConnectionError, match=r"no engine answered: http://127.*out of memory.*rerun the command"):
         sampler.sample(asking(PROMPTS[:1]))
-    assert len(server.requests) == 3  # one more try
+    assert len(server.requests) == 1 + 2  # of the start, and one retry
 
 
 def test_the_less_busy_server_is_asked(tiny_sampler, serve):
@@ -204,7 +198,8 @@ def test_a_request_ahead_that_fails_is_sent_again_when_it_is_needed(tiny_sampler
     sampler = engine(tiny_sampler, server, retries=0)
     server.fault = lambda body: (500, {"error": {"message": "starting"}})
     sampler.expect(asking(PROMPTS[:1]))
-    assert sampler._expected[Request(PROMPTS[0])].exception(30) is not None
+    until(lambda: len(server.requests) == 2 and not server.in_flight)
+    time.sleep(0.1)  # until the failure is here
     server.fault = lambda body: None
     same(sampler.sample(asking(PROMPTS[:1])), tiny_sampler.sample(asking(PROMPTS[:1])), ordered=False)
 
@@ -220,12 +215,13 @@ def test_threads_that_ask_the_same_prompts(tiny_sampler, serve):
 
 def test_what_nobody_asks_for_is_not_kept_for_ever(tiny_sampler, serve, monkeypatch):
     monkeypatch.setattr("seper_reward.reader.engine.engine_sampler._EXPECTED", 2)
-    sampler = engine(tiny_sampler, serve())
-    for prompt in PROMPTS:
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    for place, prompt in enumerate(PROMPTS):
         sampler.expect(asking([prompt]))
-    assert list(sampler._expected) == asking(PROMPTS[1:])
+        until(lambda place=place: len(server.requests) == 2 + place)
     assert len(sampler.sample(asking(PROMPTS))) == len(PROMPTS)  # more than are kept
-    assert not sampler._expected
+    assert len(server.requests) == 1 + len(PROMPTS) + 1  # the oldest again
 
 
 def test_the_other_server_steps_in(tiny_sampler, serve):
@@ -329,10 +325,10 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
         for one, other in zip(utilities, local.utilities([query])[0], strict=True):
             texts += [*drawn(one.belief), *drawn(one.baseline)]
             expected += [*drawn(other.belief), *drawn(other.baseline)]
-    assert alike(texts, expected)
+    # nearly all: a random reader's tokens are near-ties, and low bits turn some
+    assert sum(one == other for one, other in zip(texts, expected, strict=True)) >= 0.9 * len(texts)
     assert sum(body["n"] == 4 for body in server.requests) == 3 * 8
     assert server.most_in_flight > 8
-    assert not scorer.sampler._expected
 
 
 def test_in_process_nothing_is_read_ahead(tiny_scorer):
@@ -378,33 +374,6 @@ def label(tiny_reader, tiny_entailment, tmp_path):
 def drawn(belief):
     """Return the drawn texts in alphabetical order; in this process gold answers that were not drawn stand behind."""
     return sorted(text for text, count in zip(belief.responses, belief.counts, strict=True) for _ in range(count))
-
-
-def texts_of(rows):
-    contexts = [context for row in rows for context in (row["baseline"], *row["passages"])]
-    return [
-        response["text"]
-        for context in contexts
-        for response in sorted(context["responses"], key=lambda row: row["text"])
-        for _ in range(response["count"])
-    ]
-
-
-def alike(texts, others):
-    """Return whether nearly all are equal: a random reader's tokens are near-ties, and low bits turn some."""
-    equal = sum(one == other for one, other in zip(texts, others, strict=True))
-    return equal >= 0.9 * len(texts)
-
-
-def test_label_on_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--max_batch_tokens", "1")) == 0
-    assert main(label("engine", "--engine", serve().url, serve().url)) == 0
-    lines = {name: labels_of(tmp_path / name) for name in ("local", "engine")}
-    assert [row["id"] for row in lines["local"]] == [row["id"] for row in lines["engine"]]
-    assert alike(*map(texts_of, lines.values()))
-    decides = [json.loads((tmp_path / name / "provenance.json").read_text())["decides"] for name in lines]
-    assert decides[0]["reader_weights"] != decides[1]["reader_weights"]
-    assert decides[0]["device"] == decides[1]["device"]
 
 
 @pytest.mark.slow
@@ -456,7 +425,6 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
     scorer.reader.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))], scorer.known_answers)
     assert scorer.utilities([QUESTION]) == [there]
     assert len(server.requests) == asked  # all of it was in the cache
-    assert not scorer.sampler._expected
 
 
 @pytest.mark.parametrize("options", [{"reads_prompts": False}, {"names_ids": False}])

@@ -32,20 +32,13 @@ def test_sharing_the_prefix_changes_nothing(tiny_sampler, layout):
             torch.testing.assert_close(log_probs, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_order_and_repetition_of_prompts_do_not_matter(tiny_sampler):
-    once = tiny_sampler.sample(asking(PROMPTS))
-    again = tiny_sampler.sample(asking([*PROMPTS[::-1], PROMPTS[0]]))
-    for one, other in zip([*once[::-1], once[0]], again, strict=True):
-        assert one.token_ids == other.token_ids
-        assert all(map(torch.equal, one.token_log_probs, other.token_log_probs))
-
-
-def test_a_response_does_not_depend_on_its_batch_in_fp32(tiny_sampler):
-    together = tiny_sampler.sample(asking(PROMPTS))
-    alone = [tiny_sampler.sample(asking([prompt]))[0] for prompt in PROMPTS]
-    split = rebuilt(tiny_sampler, max_batch_tokens=1).sample(asking(PROMPTS))
-    assert [row.token_ids for row in together] == [row.token_ids for row in alone]
-    assert [row.token_ids for row in together] == [row.token_ids for row in split]
+def test_a_response_depends_on_neither_order_nor_batch(tiny_sampler):
+    once = [row.token_ids for row in tiny_sampler.sample(asking(PROMPTS))]
+    again = [row.token_ids for row in tiny_sampler.sample(asking([*PROMPTS[::-1], PROMPTS[0]]))]
+    assert again == [*once[::-1], once[0]]
+    assert once == [tiny_sampler.sample(asking([prompt]))[0].token_ids for prompt in PROMPTS]
+    split = rebuilt(tiny_sampler, max_batch_tokens=1)
+    assert once == [row.token_ids for row in split.sample(asking(PROMPTS))]
 
 
 def test_more_samples_extend_fewer(tiny_sampler):
