@@ -143,13 +143,17 @@ class PromptedReader:
         def compute(missing: list[int]) -> list[Responses | UnscorableError]:
             return self.sampler.sample([distinct[at] for at in missing])
 
-        rows = answers_through(self.cache, "responses", self.sampler, self._keys(distinct), compute, Responses)
-        for at, row in enumerate(rows):
-            if not isinstance(row, UnscorableError) and (reason := _thoughts_problem(row, self.sampler)):
+        keys = self._keys(distinct)
+        sampled = dict(
+            zip(
+                distinct, answers_through(self.cache, "responses", self.sampler, keys, compute, Responses), strict=True
+            )
+        )
+        for request, responses in sampled.items():
+            if not isinstance(responses, UnscorableError) and (reason := _thoughts_problem(responses, self.sampler)):
                 if closed_book:
                     raise ValueError(reason)
-                rows[at] = UnscorableError(reason)
-        sampled = dict(zip(distinct, rows, strict=True))
+                sampled[request] = UnscorableError(reason)
         return [sampled[request] for request in requests]
 
     def expect(
@@ -206,8 +210,11 @@ class PromptedReader:
         ]
 
         def compute(missing: list[int]) -> list[float | UnscorableError]:
-            rows = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
-            return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in rows]
+            measured = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            return [
+                log_probs if isinstance(log_probs, UnscorableError) else float(log_probs.mean())
+                for log_probs in measured
+            ]
 
         keys = [(self.sampler.options.max_new_tokens, *pair) for pair in pairs]
         means = iter(answers_through(self.cache, "answer log-prob", self.sampler, keys, compute))

@@ -161,7 +161,7 @@ class VLLMSampler(Sampler):
         with self._lock, timed("prefill"):
             names = self._enqueue([[*ids, *tokens] for ids, tokens in usable], [self._reading()] * len(usable))
             rows = (
-                torch.tensor(self._log_probs_of(ids, tokens, output), dtype=torch.float32)
+                torch.tensor(_log_probs(self._rows(ids, tokens, output), tokens), dtype=torch.float32)
                 for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
             )
             results = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
@@ -263,11 +263,8 @@ class VLLMSampler(Sampler):
 
     def _leaf(self, ids: list[int], answer: GivenResponse, output: object) -> Leaf:
         *rows, after = self._rows(ids, self._closed(answer), output, NEXT_TOKENS)
-        log_probs = [row[token].logprob for row, token in zip(rows, answer.read, strict=True)]
+        log_probs = _log_probs(rows, answer.read)
         return leaf_before(answer, log_probs, {token: candidate.logprob for token, candidate in after.items()})
-
-    def _log_probs_of(self, ids: list[int], tokens: Sequence[int], output: object) -> list[float]:
-        return [row[token].logprob for row, token in zip(self._rows(ids, tokens, output), tokens, strict=True)]
 
     def _rows(self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0) -> list[dict[int, Any]]:
         """Return the log-probabilities at each token after the prompt ``ids``."""
@@ -278,9 +275,12 @@ class VLLMSampler(Sampler):
 
 
 def _completion(drawn: Any) -> Completion:
-    log_probs = [row[token].logprob for row, token in zip(drawn.logprobs, drawn.token_ids, strict=True)]
-    stop_string = isinstance(drawn.stop_reason, str)
-    return Completion(list(drawn.token_ids), log_probs, "", drawn.finish_reason == "stop", stop_string)
+    tokens, stop_string = list(drawn.token_ids), isinstance(drawn.stop_reason, str)
+    return Completion(tokens, _log_probs(drawn.logprobs, tokens), "", drawn.finish_reason == "stop", stop_string)
+
+
+def _log_probs(rows: Sequence[Any], tokens: Sequence[int]) -> list[float]:
+    return [row[token].logprob for row, token in zip(rows, tokens, strict=True)]
 
 
 def end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:

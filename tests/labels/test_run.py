@@ -466,7 +466,7 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
         ("prompt: {wording: '{question}'}\n", "prompt has 'wording', expected some of style, closed_book, passages"),
         ("prompt: {style: mine}\n", "style of prompt must be one of paper, brief, few_shot, got 'mine'"),
         ("prompt: {placebo: ' '}\n", "placebo of prompt must be a text, got ' '"),
-        ("sets: conditional:depth=4\n", "depth must be 2 or 3, got 4"),
+        ("sets: conditional:depth=4\n", "depth must be 2, 3, got 4"),
         ("sets: all\n", "sets must be one of none, conditional, got 'all'"),
     ],
 )

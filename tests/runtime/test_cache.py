@@ -23,7 +23,6 @@ def test_only_missing_values_are_computed(tmp_path):
     assert cache.through(["b", "c", "a"], compute) == [{"n": 1}, {"n": 1}, {"n": 0}]
     assert asked == [[0, 1], [1]]
     assert (cache.hits, cache.misses) == (2, 3)
-    cache.close()
     assert Cache(tmp_path / "sub" / "cache.sqlite").through(["c"], compute) == [{"n": 1}]
 
 
@@ -108,9 +107,7 @@ def test_a_damaged_file_costs_time_only(tmp_path):
     """Truncated anywhere or overwritten in places, it is refused in one line, or what is missing is computed."""
     whole = tmp_path / "whole.sqlite"
     keys = [f"{at:064d}" for at in range(300)]
-    cache = Cache(whole)
-    cache.through(keys, lambda missing: [{"text": str(at) * 50} for at in missing])
-    cache.close()
+    Cache(whole).through(keys, lambda missing: [{"text": str(at) * 50} for at in missing])
     content, refused = whole.read_bytes(), []
     damaged = [content[:length] for length in (0, 10, 100, 1000, 4096, 5000, 20000, len(content) - 100)]
     damaged += [content[:at] + bytes(4096) + content[at + 4096 :] for at in (0, 4096, 8192, 40960)]
