@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -46,10 +47,19 @@ def test_an_interrupted_command_says_that_it_goes_on(words, tmp_path, monkeypatc
     assert len(labels_of(tmp_path / "out")) == 3
 
 
-def test_another_command_that_is_interrupted_promises_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(export, "command", lambda arguments: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert cli.main(["export", "--labels", str(tmp_path), "--output", "x"]) == 130
-    assert capsys.readouterr().err == "\nseper-reward export: interrupted\n"
+@pytest.mark.parametrize(
+    ("rank", "outcome", "status", "shown"),
+    [
+        ("0", ["run this"], 0, "next: run this\n"),
+        ("1", ["run this"], 0, ""),  # one process shows it
+        ("0", KeyboardInterrupt, 130, "\nseper-reward export: interrupted\n"),  # and promises nothing
+    ],
+)
+def test_run_shows_how_a_command_ended(tmp_path, monkeypatch, capsys, rank, outcome, status, shown):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setattr(export, "command", Mock(side_effect=outcome))
+    assert cli.main(["export", "--labels", str(tmp_path), "--output", "x"]) == status
+    assert capsys.readouterr().err == shown
 
 
 @pytest.mark.parametrize(("calls", "name"), [(1, r"provenance\.json"), (4, r"progress/\w+\.jsonl")])
@@ -113,14 +123,6 @@ def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monke
     assert capsys.readouterr().err == "next: ir_measures qrels RUN.trec nDCG@10\n"
     assert cli.main(["report"]) == 2
     assert "runs/label has labels of 'gold'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("rank", "said"), [("0", "next: run this\n"), ("1", "")])
-def test_one_process_says_what_to_run_next(tmp_path, monkeypatch, capsys, rank, said):
-    monkeypatch.setenv("RANK", rank)
-    monkeypatch.setattr(export, "command", lambda arguments: "run this")
-    assert cli.main(["export", "--labels", str(tmp_path), "--output", "x"]) == 0
-    assert capsys.readouterr().err == said
 
 
 def test_configurations_are_copied_once_and_not_over_others(tmp_path, monkeypatch, capsys):

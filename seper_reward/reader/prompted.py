@@ -144,11 +144,8 @@ class PromptedReader:
             return self.sampler.sample([distinct[at] for at in missing])
 
         keys = self._keys(distinct)
-        sampled = dict(
-            zip(
-                distinct, answers_through(self.cache, "responses", self.sampler, keys, compute, Responses), strict=True
-            )
-        )
+        answers = answers_through(self.cache, "responses", self.sampler, keys, compute, Responses)
+        sampled = dict(zip(distinct, answers, strict=True))
         for request, responses in sampled.items():
             if not isinstance(responses, UnscorableError) and (reason := _thoughts_problem(responses, self.sampler)):
                 if closed_book:
@@ -210,11 +207,8 @@ class PromptedReader:
         ]
 
         def compute(missing: list[int]) -> list[float | UnscorableError]:
-            measured = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
-            return [
-                log_probs if isinstance(log_probs, UnscorableError) else float(log_probs.mean())
-                for log_probs in measured
-            ]
+            results = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            return [result if isinstance(result, UnscorableError) else float(result.mean()) for result in results]
 
         keys = [(self.sampler.options.max_new_tokens, *pair) for pair in pairs]
         means = iter(answers_through(self.cache, "answer log-prob", self.sampler, keys, compute))

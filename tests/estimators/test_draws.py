@@ -78,11 +78,6 @@ def test_unequal_weights_are_worth_fewer_draws():
     assert float(draws.seen.sum()) == 0.0
 
 
-def test_all_mass_seen_leaves_no_error():
-    found = estimate(drawn_by_mass(sampled("ab", {"a": 0.75, "b": 0.25})), torch.tensor([1.0, 0.0]))
-    assert found == Estimate(0.75, 0.0, 0.75, 0.75)
-
-
 def test_rounding_that_makes_more_than_all_mass_is_scaled_away():
     draws = drawn_by_mass(sampled("ab", {"a": 0.76, "b": 0.26}))
     assert draws.unseen_mass == pytest.approx(0.0, abs=1e-12)
@@ -192,13 +187,6 @@ def test_draws_that_a_server_calls_impossible_count_the_same():
     assert drawn_by_mass(row).weights.tolist() == [0.5, 0.5]
     twice = drawn_by_mass(replace(sampled("aa", PROBS), draw_log_probs=(-9999.0, -9999.0)))
     assert 0 <= estimate(twice, torch.ones(1)).std_error <= 0.5
-
-
-def test_equal_answers_after_unlike_thoughts_are_draws_of_their_own():
-    log_probs = tuple(torch.tensor([each]) for each in (-0.1, -4.0, -0.1))
-    row = Responses(("A", "A", "A"), log_probs, ((1,),) * 3, (True,) * 3)
-    draws = drawn_by_weight(row, torch.full((3,), 1 / 3))
-    assert draws.counts.tolist() == [2, 1]
 
 
 def _spaces(count):

@@ -66,11 +66,6 @@ def test_weights_stay_finite(weighting, log_probs):
     assert float(weights.sum()) == pytest.approx(1.0)
 
 
-def test_empty_response_is_an_empty_product():
-    weights = response_weights([torch.tensor([]), torch.tensor([0.25]).log()], "sequence")
-    assert weights.tolist() == pytest.approx([0.8, 0.2])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -96,12 +91,6 @@ def test_empty_response_is_an_empty_product():
 def test_errors_name_what_is_wrong(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_kernels():
-    forward, backward = torch.tensor([[0.9, 0.2]]), torch.tensor([[0.3, 0.6]])
-    assert entailment_kernel(forward, None, "forward").tolist() == forward.tolist()
-    assert torch.equal(entailment_kernel(forward, backward, "max"), torch.tensor([[0.9, 0.6]]))
 
 
 def test_presets_differ_where_paper_and_code_do():
