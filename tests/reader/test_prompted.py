@@ -128,6 +128,8 @@ def test_a_prompt_of_two_kinds_has_the_same_responses_for_both_questions(tiny_sc
     monkeypatch.setattr(reader.sampler, "sample", counted)
     (bare,), (same, other) = reader.responses(asked, [["Ann", "Bob"], ["Bob", "Ann Lee"]])
     assert [len(batch) for batch in batches] == [1, 2]  # a request has its own answers
+    reader.responses(asked)
+    assert [len(batch) for batch in batches[2:]] == [1, 1]  # without answers, both are one request of the first kind
     assert bare.texts == same.texts
     assert [leaf.text for leaf in bare.known_leaves] == ["Ann", "Bob"]
     assert [leaf.text for leaf in same.known_leaves] == ["Bob", "Ann Lee"]
