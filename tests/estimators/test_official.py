@@ -96,7 +96,7 @@ def contexts(count):
     return [random_context(random.Random(seed)) for seed in range(count)]
 
 
-def test_against_the_official_code():
+def test_preset_official_against_the_official_code():
     for sampled, answers, probs in contexts(600):
         belief = believed(OFFICIAL, sampled, answers, probs)
         assert (belief.seper, belief.seper_hard) == pytest.approx(official(sampled, answers, probs), abs=1e-6)
@@ -115,7 +115,7 @@ def test_against_the_official_code():
         ({"judged_by": "members"}, "hard"),
     ],
 )
-def test_without_any_of_its_options_it_would_not_be_the_official_code(change, kind):
+def test_preset_official_needs_each_of_its_options(change, kind):
     changed = Estimator.preset("official", **change)
     differ = 0
     for sampled, answers, probs in contexts(120):

@@ -23,7 +23,7 @@ WEIGHTS = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 SUPPORT = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]], dtype=torch.float64)
 
 
-def test_soft_by_hand():
+def test_seper_soft_by_hand():
     # first answer .45 + .12 + 0 = .57, second .05 + .06 + .14 = .25
     assert float(seper_soft(WEIGHTS, SUPPORT, "mean")) == pytest.approx(0.41)
     assert float(seper_soft(WEIGHTS, SUPPORT, "max")) == pytest.approx(0.57)
@@ -31,7 +31,7 @@ def test_soft_by_hand():
     assert float(seper_soft(WEIGHTS, SUPPORT, "any")) == pytest.approx(0.71)
 
 
-def test_hard_by_hand():
+def test_seper_hard_by_hand():
     ids = torch.tensor([1, 0, 1])
     gold = torch.tensor([[True, False, False], [False, True, False]])  # (C=2, A=3)
     # cluster masses .3 and .7: answers get .3, .7 and 0
@@ -40,7 +40,7 @@ def test_hard_by_hand():
     assert float(seper_hard(WEIGHTS, ids, gold, "any")) == pytest.approx(1.0)
 
 
-def test_weights_by_hand():
+def test_response_weights_by_hand():
     log_probs = [torch.tensor([0.5, 0.5]).log(), torch.tensor([0.1]).log(), torch.tensor([0.8, 0.5, 0.1]).log()]
     products = [0.25, 0.1, 0.04]
     means = [0.5, 0.1, 0.04 ** (1 / 3)]
@@ -60,7 +60,7 @@ def test_weights_by_hand():
         [torch.tensor([-math.inf]), torch.tensor([-2.0])],
     ],
 )
-def test_weights_stay_finite(weighting, log_probs):
+def test_response_weights_stay_finite(weighting, log_probs):
     weights = response_weights(log_probs, weighting)
     assert torch.isfinite(weights).all()
     assert float(weights.sum()) == pytest.approx(1.0)
@@ -93,7 +93,7 @@ def test_errors_name_what_is_wrong(call, message):
         call()
 
 
-def test_presets_differ_where_paper_and_code_do():
+def test_preset_fields_of_paper_and_official():
     paper, official = Estimator.preset("paper"), Estimator.preset("official")
     assert vars(paper) == {
         "weighting": "sequence", "end_token": "counted", "aliases": "mean", "hard_aliases": None, "kernel": "forward",
@@ -107,7 +107,7 @@ def test_presets_differ_where_paper_and_code_do():
     }  # fmt: skip
 
 
-def test_the_end_token_by_hand():
+def test_without_end_token_by_hand():
     log_probs = [torch.tensor([0.5, 0.1]).log(), torch.tensor([0.5, 0.1]).log(), torch.tensor([0.2]).log()]
     kept = without_end_token(log_probs, [True, False, True])
     assert [row.exp().tolist() for row in kept] == [pytest.approx(row) for row in ([0.5], [0.5, 0.1], [0.2])]
@@ -123,7 +123,7 @@ def test_match_clusters_by_hand():
 
 
 @pytest.mark.parametrize("options", [Estimator(aliases="any"), Estimator.preset("official", aliases="any")])
-def test_with_any_a_label_row_adds_up(tiny_scorer, options):
+def test_belief_fields_add_up_with_any(tiny_scorer, options):
     scorer = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
     (belief,) = scorer.beliefs("Who built the mill?", ["Peter Voss", "the monks", "Ann"], [()])
     row = belief_fields(belief)
@@ -173,7 +173,7 @@ def slow_hard(weights, ids, support, threshold, aliases):
 
 
 @given(beliefs(), st.sampled_from(["sequence", "mean_token", "uniform"]), st.sampled_from(["mean", "max", "any"]))
-def test_against_a_slow_loop(belief, weighting, aliases):
+def test_seper_against_a_slow_loop(belief, weighting, aliases):
     log_probs, support, ids = belief
     weights = response_weights(log_probs, weighting)
     assert float(seper_soft(weights, support, aliases)) == pytest.approx(
@@ -185,7 +185,7 @@ def test_against_a_slow_loop(belief, weighting, aliases):
 
 
 @given(beliefs(), st.randoms(use_true_random=False), st.sampled_from(["mean", "max", "any"]))
-def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
+def test_seper_ignores_order_of_samples_and_answers(belief, rng, aliases):
     log_probs, support, ids = belief
     samples = rng.sample(range(len(log_probs)), len(log_probs))
     answers = rng.sample(range(support.shape[1]), support.shape[1])
@@ -201,7 +201,7 @@ def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
     assert float(hard_after) == pytest.approx(float(hard), abs=1e-9)
 
 
-def test_a_gold_answer_that_was_not_drawn_counts_in_hard_seper_too(tiny_scorer):
+def test_match_clusters_counts_gold_answers_not_drawn(tiny_scorer):
     (belief,) = tiny_scorer.beliefs("Who built the mill?", ["Peter Voss"], [()])
     gold = belief.counts.index(0)
     assert belief.responses[gold] == "Peter Voss"

@@ -39,7 +39,7 @@ def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
 TOO_LONG = "why " * 600
 
 
-def test_a_question_without_room_leaves_the_others_of_its_batch_theirs(tiny_scorer):
+def test_responses_next_to_a_question_without_room(tiny_scorer):
     reader, passages = tiny_scorer.reader, as_query(RECORD).passages
     asked = [Asked(question, (), ((), passages[:1])) for question in ("Who?", TOO_LONG, "When?")]
     answers = [["Ann"], ["Ann"], ["1840", "in 1840"]]
@@ -60,7 +60,7 @@ def test_a_question_without_room_leaves_the_others_of_its_batch_theirs(tiny_scor
     assert reader.responses([]) == reader.answer_log_probs([], []) == []
 
 
-def test_errors_are_not_stored_in_the_cache(tiny_sampler):
+def test_answer_log_probs_store_no_errors(tiny_sampler):
     cache = Cache(":memory:")
     reader = PromptedReader(tiny_sampler, prompt="brief", cache=cache)
     asked = [Asked(question, (), ((),)) for question in ("Who?", "When?")]
@@ -72,7 +72,7 @@ def test_errors_are_not_stored_in_the_cache(tiny_sampler):
     assert likely == pytest.approx(reader.answer_log_probs(asked[1:], [["1840"]])[0][0][0], abs=1e-4)
 
 
-def test_questions_that_share_a_prompt_have_known_leaves_of_their_own(tiny_scorer):
+def test_responses_known_leaves_of_questions_with_one_prompt(tiny_scorer):
     """Those of Ann, of Bob and Carl, and of nobody, next to each other and to another prompt."""
     reader = tiny_scorer.reader
     sets = ((), (Passage("Ann did."),))
@@ -89,7 +89,7 @@ def test_questions_that_share_a_prompt_have_known_leaves_of_their_own(tiny_score
             )
 
 
-def test_the_closed_book_prompts_of_a_batch_are_a_batch_of_their_own(tiny_sampler, tiny_scorer):
+def test_responses_closed_book_prompts_are_a_batch(tiny_sampler, tiny_scorer):
     sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
     reader = PromptedReader(sampler, prompt="brief")
     passages = as_query(RECORD).passages
@@ -105,7 +105,7 @@ def test_the_closed_book_prompts_of_a_batch_are_a_batch_of_their_own(tiny_sample
         assert all(map(torch.equal, found.token_log_probs, expected.token_log_probs))
 
 
-def test_an_engine_is_sent_all_prompts_of_a_batch_at_once(tiny_sampler):
+def test_responses_are_expected_from_an_engine_at_once(tiny_sampler):
     sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
     sampler.prompts_ahead, sampler.expected = 8, []
     sampler.expect = lambda requests: sampler.expected.append((len(requests), len(sampler.asked)))
@@ -114,7 +114,7 @@ def test_an_engine_is_sent_all_prompts_of_a_batch_at_once(tiny_sampler):
     assert sampler.expected == [(2, 0)]  # before the first is waited for
 
 
-def test_a_prompt_of_two_kinds_has_the_same_responses_for_both_questions(tiny_scorer, monkeypatch):
+def test_responses_of_a_prompt_of_two_kinds(tiny_scorer, monkeypatch):
     """A passage that is the placebo of another question's baseline makes the same prompt."""
     reader = tiny_scorer.with_baseline("placebo").reader
     placebo = Passage(reader.prompts.style.placebo)
@@ -137,7 +137,7 @@ def test_a_prompt_of_two_kinds_has_the_same_responses_for_both_questions(tiny_sc
     assert [leaf.text for leaf in other.known_leaves] == ["Bob", "Ann Lee"]
 
 
-def test_errors_keep_no_frames_alive(tiny_scorer):
+def test_responses_errors_keep_no_frames_alive(tiny_scorer):
     (error,) = tiny_scorer.reader.responses([Asked("why " * 600, (), ((),))])
     assert isinstance(error, UnscorableError)
     assert error.__traceback__ is None

@@ -51,14 +51,14 @@ def test_the_papers_prompts_word_for_word(plain_tokenizer, passages, source, sho
         ("brief", "Passage: [1] Mill: Voss did.\n[2] Ann did.\nQuestion: Who?"),
     ],
 )
-def test_several_passages_are_numbered(plain_tokenizer, style, expected):
+def test_build_numbers_several_passages(plain_tokenizer, style, expected):
     builder = PromptBuilder(plain_tokenizer, style, max_prompt_tokens=500)
     assert expected in builder.build("Who?", (Passage("Voss did.", "Mill"), Passage("Ann did.")))
     assert "[1]" not in builder.build("Who?", (Passage("Voss did.", "Mill"),))
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_the_same_examples_stand_on_both_sides(tokenizer, chat, monkeypatch):
+def test_build_has_the_same_examples_on_both_sides(tokenizer, chat, monkeypatch):
     if not chat:
         monkeypatch.setattr(tokenizer, "chat_template", None)
     builder = PromptBuilder(tokenizer, "few_shot", max_prompt_tokens=500)
@@ -74,7 +74,7 @@ def test_the_same_examples_stand_on_both_sides(tokenizer, chat, monkeypatch):
         assert [closed, given] == [examples + prompt for prompt in brief]
 
 
-def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
+def test_prompt_style_of_ones_own_words(plain_tokenizer):
     texts = {"style": "few_shot", "closed_book": "Say: {question}", "passages": "{question} <{reference}>"}
     style = prompt_style(ScorerOptions(prompt=texts))
     builder = PromptBuilder(plain_tokenizer, style, max_prompt_tokens=500)
@@ -96,13 +96,13 @@ def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
         ("placebo", " ", "must be the text of a passage"),
     ],
 )
-def test_a_style_that_cannot_be_is_refused(field, text, message):
+def test_prompt_style_that_cannot_be_is_refused(field, text, message):
     with pytest.raises(ValueError, match=f"{field} {message}"):
         replace(STYLES["paper"], **{field: text})
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_placebo_stands_in_for_no_passage(tokenizer, style):
+def test_build_with_a_placebo(tokenizer, style):
     plain = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
     options = ScorerOptions(prompt=style, baseline="placebo")
     placebo = PromptBuilder(tokenizer, prompt_style(options), max_prompt_tokens=500)
@@ -123,7 +123,7 @@ def test_the_placebo_answers_no_question_of_the_demo_and_is_as_long_as_its_passa
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_chat_template_is_used_when_there_is_one(tokenizer, style):
+def test_build_uses_the_chat_template(tokenizer, style):
     builder = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
     for passages in ((), (Passage("Voss {question} did.", title="Mills"),)):
         prompt = builder.build(QUESTION, passages)
@@ -134,7 +134,7 @@ def test_chat_template_is_used_when_there_is_one(tokenizer, style):
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("limit", [300, 420])
-def test_long_passages_are_cut_and_questions_are_not(tokenizer, style, limit):
+def test_build_cuts_long_passages_and_no_question(tokenizer, style, limit):
     passages = (Passage("short one"), Passage("mill 🙂 שלום " * 3000), Passage("brook " * 900))
     prompt = PromptBuilder(tokenizer, style, max_prompt_tokens=limit).build(QUESTION, passages)
     assert limit - 12 <= tokens(tokenizer, prompt) <= limit
@@ -144,7 +144,7 @@ def test_long_passages_are_cut_and_questions_are_not(tokenizer, style, limit):
     assert "brook brook" in prompt
 
 
-def test_a_question_without_room_is_refused(tokenizer):
+def test_build_refuses_a_question_without_room(tokenizer):
     builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=60)
     with pytest.raises(UnscorableError, match="question has no room"):
         builder.build("why " * 100, (Passage("because"),))
@@ -152,7 +152,7 @@ def test_a_question_without_room_is_refused(tokenizer):
         builder.build("why " * 100)
 
 
-def test_what_is_cut_is_told(tokenizer):
+def test_cuts_and_passage_bound(tokenizer):
     short, long = Passage("Voss built it."), Passage("brook " * 900)
     builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=300)
     assert [builder.cuts("Who?", passages) for passages in ([short], [long], [short, long])] == [False, True, True]

@@ -31,7 +31,7 @@ def framing(tiny_sampler):
     return tokenizer
 
 
-def test_a_prompt_without_a_template_begins_with_special_tokens_and_ends_with_none(framing):
+def test_encode_prompt_without_a_template(framing):
     ids = encode_prompt(framing, "Who?\nAnswer:", 50)
     assert framing.decode(framing("Who?\nAnswer:").input_ids) == f"{START}Who?\nAnswer:{END}"
     assert framing.decode(ids) == f"{START}Who?\nAnswer:"
@@ -48,7 +48,7 @@ def test_a_prompt_without_a_template_begins_with_special_tokens_and_ends_with_no
         (f"\n\n{START}{{{{ messages[0].content }}}}", 1),
     ],
 )
-def test_a_template_writes_its_special_tokens_itself(framing, source, starts):
+def test_encode_prompt_with_a_template(framing, source, starts):
     tokenizer = with_template(framing, source)
     turns = [{"role": "user", "content": "Who?"}]
     ids = encode_prompt(tokenizer, tokenizer.apply_chat_template(turns, tokenize=False), 50)
@@ -69,7 +69,7 @@ def test_cut_at_stop(text, stop, cut):
     assert cut_at_stop(text, stop) == cut
 
 
-def test_stop_strings_that_end_in_a_space():
+def test_may_end_stop_with_a_space():
     """Tokenizers like Llama 2's drop the space of a token that begins a text."""
     words = ["▁Ida", "▁Voss", ".", "▁More", "a", "▁a", "▁"]
     backend = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="a"))
@@ -95,7 +95,7 @@ def test_ends_of_given_texts_by_a_slow_loop(tiny_sampler):
 
 
 @pytest.mark.parametrize("without", [["pad_token"], ["pad_token", "eos_token"]])
-def test_a_tokenizer_without_padding(tiny_sampler, without):
+def test_response_sampler_without_a_padding_token(tiny_sampler, without):
     tokenizer = copy.deepcopy(tiny_sampler.tokenizer)
     for name in without:
         setattr(tokenizer, name, None)

@@ -26,7 +26,7 @@ def embedded(encoder, monkeypatch):
 TEXTS = [f"the mill number {number}" + " by the river" * (number % 3) for number in range(10)]
 
 
-def test_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
+def test_embedder_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK", 4)
     embedder = Embedder(encoder, dtype=torch.float32)
     plain = embedder.passages(TEXTS)
@@ -42,7 +42,7 @@ def test_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_other_weights_dtypes_windows_and_sizes_have_embeddings_of_their_own(encoder, embedded, tmp_path):
+def test_embedder_stores_vectors_by_all_that_decides_them(encoder, embedded, tmp_path):
     Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
     Embedder(encoder, dtype=torch.bfloat16).passages(TEXTS, tmp_path)
     with torch.no_grad():
@@ -55,7 +55,7 @@ def test_other_weights_dtypes_windows_and_sizes_have_embeddings_of_their_own(enc
     assert embedded == TEXTS * 5
 
 
-def test_two_runs_may_embed_the_same(encoder, tmp_path, monkeypatch):
+def test_embedder_in_two_runs_at_once(encoder, tmp_path, monkeypatch):
     embedder, encode, texts = Embedder(encoder, dtype=torch.float32), encoder.encode_document, []
 
     def after_another_run(chunk, **more):
@@ -68,7 +68,7 @@ def test_two_runs_may_embed_the_same(encoder, tmp_path, monkeypatch):
     assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
 
 
-def test_an_interrupted_run_goes_on(encoder, tmp_path, monkeypatch):
+def test_embedder_resumes_an_interrupted_run(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK", 4)
     embedder, encode, seen = Embedder(encoder, dtype=torch.float32), encoder.encode_document, []
 

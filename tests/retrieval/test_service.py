@@ -29,7 +29,7 @@ def search_service():
         yield server
 
 
-def test_each_question_gets_its_own_answer(search_service):
+def test_search_service_answers_each_question(search_service):
     retriever = load_retriever(search_service.url)
     questions = [f"who {number}" for number in range(40)]
     found = retriever.retrieve(questions, 2)
@@ -42,7 +42,7 @@ def test_each_question_gets_its_own_answer(search_service):
         retriever.retrieve(["who"], 0)
 
 
-def test_a_busy_service_is_asked_again(search_service, monkeypatch):
+def test_search_service_retries_a_busy_service(search_service, monkeypatch):
     pauses = []
     monkeypatch.setattr(service.time, "sleep", pauses.append)
     search_service.answers = [(503, {}), (429, {})]
@@ -53,7 +53,7 @@ def test_a_busy_service_is_asked_again(search_service, monkeypatch):
         SearchService(search_service.url).retrieve(["who"], 3)
 
 
-def test_refusals_and_failures_are_told(search_service):
+def test_search_service_refusals_and_failures(search_service):
     search_service.answers = [(422, {}), (404, {}), (500, {}), (200, {"found": []}), (200, [{"id": 1}])]
     for kind, message in (
         (ValueError, "answered 422"),  # the question is at fault; anything else is the service's
@@ -78,7 +78,7 @@ def test_refusals_and_failures_are_told(search_service):
         {"hits": [{"document": "The mill burnt down.", "score": 0.3}]},
     ],
 )
-def test_forms_of_answers(answer):
+def test_passages_in_all_forms(answer):
     assert passages_in(answer) == (Passage("The mill burnt down."),)
     assert passages_in({"passages": [{"_id": 3, "title": "Mill", "text": "It burnt."}]}) == (
         Passage("It burnt.", "Mill", "3"),
@@ -93,12 +93,12 @@ def test_forms_of_answers(answer):
     assert passages_in(["", {"text": " "}, {"text": "", "contents": "It burnt."}]) == (Passage("It burnt."),)
 
 
-def test_a_pickle_has_the_address_and_nothing_else():
+def test_search_service_pickles_its_address():
     copy = pickle.loads(pickle.dumps(SearchService("http://127.0.0.1:9/search", timeout=7)))
     assert (copy.url, copy.timeout) == ("http://127.0.0.1:9/search", 7)
 
 
-def test_questions_without_passages_are_labelled_from_a_service(search_service, tmp_path):
+def test_label_retrieves_from_a_search_service(search_service, tmp_path):
     rows = [{"id": "q", "question": "Who runs the mill?", "answers": ["mill"]}]
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["label", "--input", str(tmp_path / "questions.jsonl"), "--labeler", "contains", "--top_k", "2"]

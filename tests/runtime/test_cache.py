@@ -12,7 +12,7 @@ from seper_reward.runtime.cache import Cache, open_cache, trainer_cache
 from tests.helpers import in_forks
 
 
-def test_only_missing_values_are_computed(tmp_path):
+def test_cache_computes_only_missing_values(tmp_path):
     cache, asked = Cache(tmp_path / "sub" / "cache.sqlite"), []
 
     def compute(missing):
@@ -26,21 +26,21 @@ def test_only_missing_values_are_computed(tmp_path):
     assert Cache(tmp_path / "sub" / "cache.sqlite").through(["c"], compute) == [{"n": 1}]
 
 
-def test_many_keys(tmp_path):
+def test_cache_of_many_keys(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
     keys = [str(number) for number in range(2000)]
     assert cache.through(keys, lambda missing: missing) == list(range(2000))
     assert cache.through(keys, lambda missing: 1 / 0) == list(range(2000))
 
 
-def test_an_exception_in_place_of_a_value_is_returned_and_not_stored(tmp_path):
+def test_cache_returns_exceptions_and_stores_none(tmp_path):
     cache, error = Cache(tmp_path / "cache.sqlite"), ValueError("too long")
     assert cache.through(["a", "b", "a"], lambda missing: [error, 1, error]) == [error, 1, error]
     assert cache.missing(["a", "b"]) == [0]
     assert cache.through(["b", "a"], lambda missing: [2 * at for at in missing]) == [1, 2]
 
 
-def test_threads_share_a_cache(tmp_path):
+def test_cache_shared_by_threads(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
     cache.through(["a"], lambda missing: [1])
     with ThreadPoolExecutor(4) as pool, warnings.catch_warnings():
@@ -56,13 +56,13 @@ def fill(path, start):
         cache.through([str(number)], lambda missing, number=number: [number])
 
 
-def test_processes_share_a_file(tmp_path):
+def test_cache_shared_by_processes(tmp_path):
     path = tmp_path / "cache.sqlite"
     in_forks(lambda rank: fill(path, 25 * rank), 30)
     assert Cache(path).through([str(n) for n in range(75)], lambda missing: 1 / 0) == list(range(75))
 
 
-def test_another_file_is_refused(tmp_path):
+def test_cache_refuses_another_file(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("these are my notes, not a database, " * 100)
     with pytest.raises(ValueError, match="is not a cache file"):
@@ -91,7 +91,7 @@ def edit(path, statement, *values):
         ("UPDATE entries SET checksum = ? WHERE key = 'b'", ""),
     ],
 )
-def test_a_damaged_entry_is_computed_again(tmp_path, statement, value):
+def test_cache_computes_damaged_entries_again(tmp_path, statement, value):
     path = tmp_path / "cache.sqlite"
     Cache(path).through(["a", "b", "c"], lambda missing: [1.5, 2.5, 3.5])
     edit(path, statement, value)
@@ -103,7 +103,7 @@ def test_a_damaged_entry_is_computed_again(tmp_path, statement, value):
     assert Cache(path).through(["a", "b", "c"], lambda missing: 1 / 0) == [1.5, 2.5, 3.5]
 
 
-def test_a_damaged_file_costs_time_only(tmp_path):
+def test_cache_in_a_damaged_file(tmp_path):
     """Truncated anywhere or overwritten in places, it is refused in one line, or what is missing is computed."""
     whole = tmp_path / "whole.sqlite"
     keys = [f"{at:064d}" for at in range(300)]
@@ -128,7 +128,7 @@ def test_a_damaged_file_costs_time_only(tmp_path):
     assert all("is not a cache file" in message and "delete it or name" in message for message in refused)
 
 
-def test_a_full_disk_costs_time_only(tmp_path):
+def test_cache_on_a_full_disk(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
     connection = cache._database  # the limit is that of a connection
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -142,13 +142,13 @@ def test_a_full_disk_costs_time_only(tmp_path):
     assert Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: 1 / 0) == ["a" * 10**5]
 
 
-def test_a_file_of_an_earlier_version_is_refused(tmp_path):
+def test_cache_refuses_an_earlier_version(tmp_path):
     edit(tmp_path / "old.sqlite", "CREATE TABLE entries (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
     with pytest.raises(ValueError, match="is not a cache file of this version; delete it or name another path"):
         Cache(tmp_path / "old.sqlite")
 
 
-def test_there_is_no_log_that_processes_share_in_memory(tmp_path):
+def test_cache_has_no_log_in_shared_memory(tmp_path):
     Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: [1])
     assert not list(tmp_path.glob("*-wal")) + list(tmp_path.glob("*-shm"))
 
@@ -164,7 +164,7 @@ def test_trainer_cache_is_local_on_several_machines(tmp_path, monkeypatch, capsy
     Cache(path)
 
 
-def test_a_path_is_opened_and_a_cache_is_kept(tmp_path):
+def test_open_cache(tmp_path):
     cache = Cache(":memory:")
     assert open_cache(cache) is cache
     assert open_cache(None) is None

@@ -56,7 +56,7 @@ def flags(text):
     return re.findall(r"^  (?:-h, )?(--\w+)", text, re.MULTILINE)
 
 
-def test_values():
+def test_parse_options_values():
     words = ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b", "--mode", "fast"]
     (found,) = parse_options((Command,), words, "act")
     assert found == Command(output="x", limit=3, strict=True, stop=["a", "b"], mode="fast")
@@ -105,7 +105,7 @@ def test_kinds_share_a_setting_of_one_name():
         (["--config", "nowhere.yaml"], "nowhere.yaml: no such file; `seper-reward init` writes the bundled files"),
     ],
 )
-def test_mistakes_are_one_line_with_the_nearest_name(words, message):
+def test_parse_options_mistakes_name_the_nearest(words, message):
     with pytest.raises((ValueError, OSError), match=message) as caught:
         parse_options((Command,), words, "act")
     assert "\n" not in str(caught.value)
@@ -145,7 +145,7 @@ def test_help_with_a_file_that_cannot_be_read_is_one_line(tmp_path):
         ("env: 3\n", "`env` field should be a dict"),
     ],
 )
-def test_mistakes_in_a_file_are_one_line(tmp_path, text, message):
+def test_parse_options_mistakes_in_a_file(tmp_path, text, message):
     path = tmp_path / "settings.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=message) as caught:
@@ -153,7 +153,7 @@ def test_mistakes_in_a_file_are_one_line(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_of_settings(tmp_path, monkeypatch):
+def test_parse_options_of_a_file(tmp_path, monkeypatch):
     path = tmp_path / "settings.yaml"
     path.write_text("output: a\nlimit: 7\nshare: 1\nstop: []\nenv: {SEPER_OF_A_TEST: 5}\n")
     monkeypatch.setenv("SEPER_OF_A_TEST", "")

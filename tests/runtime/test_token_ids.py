@@ -39,7 +39,7 @@ SPECIAL = [("[CLS]", 0), ("[SEP]", 1)]
     ],
     ids=["BERT", "RoBERTa", "XLNet", "no special tokens"],
 )
-def test_pairs_are_joined_as_by_the_tokenizer(processor):
+def test_joined_pairs_are_those_of_the_tokenizer(processor):
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words(processor), unk_token="[UNK]")
     texts = [("ida ran the mill", "ida"), ("", "mill"), ("mill", ""), ("ida", "the old mill")]
     columns = joined_pairs(tokenizer, [tuple(token_ids(tokenizer, text) for text in pair) for pair in texts])
