@@ -132,6 +132,12 @@ def test_build_uses_the_chat_template(tokenizer, style):
         assert all(f"{p.title}: {p.text}" in prompt for p in passages)
 
 
+def test_response_text_needs_a_space_without_a_template(plain_tokenizer):
+    builder = PromptBuilder(plain_tokenizer, "brief", max_prompt_tokens=500)
+    assert builder.response_text("Ann") == " Ann"
+    assert builder.response_texts(["Ann", "Bob", "Ann"]) == [" Ann", " Bob"]
+
+
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("limit", [300, 420])
 def test_build_cuts_long_passages_and_no_question(tokenizer, style, limit):
