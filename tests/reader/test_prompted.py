@@ -72,6 +72,17 @@ def test_answer_log_probs_store_no_errors(tiny_sampler):
     assert likely == pytest.approx(reader.answer_log_probs(asked[1:], [["1840"]])[0][0][0], abs=1e-4)
 
 
+def test_responses_store_no_errors(tiny_sampler):
+    sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
+    reader = PromptedReader(sampler, prompt="brief", cache=":memory:")
+    asked, sample = [Asked("Who?", (), ((),))], sampler.sample
+    sampler.sample = lambda requests: [UnscorableError("refused")] * len(requests)
+    assert isinstance(reader.responses(asked)[0], UnscorableError)
+    sampler.sample = sample
+    ((responses,),) = reader.responses(asked)
+    assert responses.texts[0] == "Ann"
+
+
 def test_responses_known_leaves_of_questions_with_one_prompt(tiny_scorer):
     """Those of Ann, of Bob and Carl, and of nobody, next to each other and to another prompt."""
     reader = tiny_scorer.reader

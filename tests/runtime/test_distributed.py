@@ -22,6 +22,7 @@ def test_cut_by_cost_every_item_once_and_loads_alike(costs, parts):
     assert [place for part in cuts for place in part] == list(range(len(costs)))
     loads = [sum(costs[place] for place in part) for part in cuts]
     assert all(abs(load - sum(costs) / parts) <= max(costs, default=0) for load in loads)
+    assert abs(loads[0] - sum(costs) / parts) <= max(costs, default=0) / 2  # it has one border within the sequence
 
 
 @pytest.mark.parametrize("costs", [None, [3.0, 1.0, 1.0, 7.0, 2.0, 2.0, 9.0]])
