@@ -69,14 +69,6 @@ def tiny_scorer(tiny_sampler, tiny_judge) -> SePerScorer:
 
 
 @pytest.fixture(scope="session")
-def plain_sampler() -> ResponseSampler:
-    """Return the plain reader: its answers are long enough to be cut."""
-    return ResponseSampler.from_pretrained(
-        ReaderOptions(reader="plain", dtype="float32", device="cpu", num_samples=4, max_new_tokens=12)
-    )
-
-
-@pytest.fixture(scope="session")
 def embedded_scorer() -> SePerScorer:
     return SePerScorer.from_pretrained(max_new_tokens=12)
 

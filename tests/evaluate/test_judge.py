@@ -184,4 +184,4 @@ def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys):
 
 def test_verdicts_are_required(capsys):
     assert main(["evaluate", "judge", "--threshold", "0.5"]) == 2
-    assert "--file is required: people's verdicts" in capsys.readouterr().err
+    assert "file is required: people's verdicts" in capsys.readouterr().err

@@ -326,11 +326,12 @@ def test_label_command_refuses_settings(label_words, tmp_path, capsys, change, m
         ("seed: many", "argument --seed: invalid int value: 'many'"),
         ("stop: word", "stop must be"),
         ("strict: 3", "strict must be bool"),
+        ("chat_template_kwargs: 3", "chat_template_kwargs must be dict or str or nothing, got 3"),
         ("prompt: {passages: '{question}'}", "passages of prompt must be a text with {question}, {reference}"),
         ("prompt: {wording: '{question}'}", "prompt has 'wording', expected some of style, closed_book, passages"),
         ("prompt: {style: mine}", "style of prompt must be one of paper, brief, few_shot, got 'mine'"),
         ("prompt: {placebo: ' '}", "placebo of prompt must be a text, got ' '"),
-        ("sets: conditional:depth=4", "depth must be 2 or 3, got 4"),
+        ("sets: conditional:depth=4", "depth must be 2, 3, got 4"),
         ("sets: all", "sets must be one of none, conditional, got 'all'"),
     ],
 )

@@ -882,7 +882,7 @@ def test_borrowing_leaves_no_trace(policy, tiny_sampler, adapter):
     with pytest.raises(KeyError), borrowed_reader(policy, adapter=adapter):
         raise KeyError
     assert state_of(policy) == before
-    plain = tiny_sampler._model(ids).logits
+    plain = tiny_sampler.model(ids).logits
     assert torch.allclose(borrowed, plain, atol=1e-5) is not adapter
 
 
@@ -919,5 +919,5 @@ def test_the_check_sees_a_lost_cache(tiny_sampler, tiny_reader, monkeypatch):
 
 
 def test_without_an_adapter_there_is_no_base(tiny_sampler):
-    with pytest.raises(ValueError, match="train with LoRA"), borrowed_reader(tiny_sampler._model):
+    with pytest.raises(ValueError, match="train with LoRA"), borrowed_reader(tiny_sampler.model):
         pass

@@ -159,7 +159,7 @@ def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_jud
 
     whole = tiny_sampler
     if kind.endswith("bfloat16"):
-        model = copy.deepcopy(tiny_sampler._model)
+        model = copy.deepcopy(tiny_sampler.model)
         for weight in model.parameters():  # and not buffers
             weight.data = weight.data.bfloat16()
         whole = tiny_sampler.reading_with(model)
