@@ -112,18 +112,8 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     ]
     log = write_rows(tmp_path / "rollouts.jsonl", rows)
     words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
-    words += [
-        "--dtype",
-        "float32",
-        "--device",
-        "cpu",
-        "--prompt",
-        "brief",
-        "--num_samples",
-        "3",
-        "--max_new_tokens",
-        "4",
-    ]
+    options = "--dtype float32 --device cpu --prompt brief --num_samples 3 --max_new_tokens 4"
+    words += options.split()
     files = ["--searches", str(tmp_path / "out.jsonl"), "--plot", str(tmp_path / "out.svg")]
     assert main(["audit-searches", str(log), *words, *files]) == 0
     out, err = capsys.readouterr()
