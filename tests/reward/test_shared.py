@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import TrainerState
 
-from seper_reward.reward.beliefs import BeliefMemory
+from seper_reward.reward.beliefs import BeliefMemory, size_in_bytes
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.shared import cut, gather, scatter
@@ -103,6 +103,24 @@ def test_gather_fails_both_parts_of_a_question(monkeypatch):
     failed, measured = in_turn(monkeypatch, requests, 2)
     assert isinstance(failed, UnscorableError)
     assert measured == lengths(requests[1:])[0]
+
+
+def test_belief_memory_evicts_the_least_recent():
+    (belief,) = lengths([question(0, ((),))])[0].beliefs
+
+    def misses(memory, texts):
+        for text in texts:
+            findings = memory.recall([Asked("Who?", (), ((Passage(text),),))])
+            yield bool(findings.missing)
+            findings.add([Measured((belief,))] * len(findings.missing))
+            memory.remember(findings)
+
+    size = size_in_bytes(("Who?", (), ("A",)), belief)
+    found = list(misses(BeliefMemory(int(2.5 * size)), "ABACAB"))
+    assert found == [True, True, False, True, False, True]
+    # long texts are whole in the keys: two of them fit
+    texts = [letter * 100_000 for letter in "ABCBA"]
+    assert list(misses(BeliefMemory(250_000), texts)) == [True, True, True, False, True]
 
 
 class Counting(SePerScorer):
