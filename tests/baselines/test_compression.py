@@ -43,7 +43,7 @@ class First:
 
 @pytest.fixture
 def scorer(tiny_sampler, monkeypatch):
-    monkeypatch.setattr("seper_reward.baselines.compression.COMPRESSORS", {"first": lambda reader, keep: First()})
+    monkeypatch.setattr("seper_reward.baselines.compressors.COMPRESSORS", {"first": lambda reader, keep: First()})
     return StubScorer(tiny_sampler.tokenizer, seper, lambda question, ids: "Ann" if "c" in ids else "Bob", 0.01)
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seper_reward.baselines.compression import (
+from seper_reward.baselines.compressors import (
     LongLLMLingua,
     above_percentile,
     load_compressor,
@@ -109,7 +109,7 @@ def scripted(monkeypatch, scores):
         keys = [prompt if prompt in scores else text for prompt, text in zip(prompts, texts, strict=True)]
         return [[scores[key] - 1, scores[key] + 1] for key in keys]
 
-    monkeypatch.setattr("seper_reward.baselines.compression.token_log_probs", token_log_probs)
+    monkeypatch.setattr("seper_reward.baselines.compressors.token_log_probs", token_log_probs)
     return asked
 
 

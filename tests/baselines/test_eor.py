@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from seper_reward.baselines import eor as module
-from seper_reward.baselines.eor import consistency, eor
+from seper_reward.baselines.consistency import consistency
+from seper_reward.baselines.eor import eor
 from seper_reward.baselines.pool import Candidates
 from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main

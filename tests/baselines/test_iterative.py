@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seper_reward import SePerScorer
-from seper_reward.baselines.workflows import WORKFLOWS, Session, Tools, WorkflowOptions, run_workflow
+from seper_reward.baselines.iterative import WORKFLOWS, Session, Tools, WorkflowOptions, run_workflow
 from seper_reward.types import Pair, Passage, Responses, UnscorableError
 from tests.helpers import ScriptedModel, ScriptedSampler
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from seper_reward import SePerScorer
+from seper_reward.baselines.iterative import WorkflowOptions
 from seper_reward.baselines.workflows import (
     StepResult,
-    WorkflowOptions,
     WorkflowResult,
     WorkflowsResult,
     compare_workflows,

@@ -50,12 +50,12 @@ def test_turn_rewards_charge_the_failed_call():
 
 def slowly(credit, beliefs):
     """Every pair of message and later message: the sum of all that followed, less the belief before the message."""
-    searches, found = list(credit.searches), []
+    searches, others, found = list(credit.searches), credit.others or [0.0] * len(credit.calls), []
     for at in range(len(credit.calls)):
         total = 0.0
         for later in range(at, len(credit.calls)):
             done = sum(credit.calls[:later])
-            total += sum(searches[done : done + credit.calls[later]]) + credit.by_message[later]
+            total += sum(searches[done : done + credit.calls[later]]) + others[later]
         found.append(total + credit.answer - beliefs[sum(credit.calls[:at])])
     return found
 
