@@ -260,7 +260,8 @@ def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool =
     best: list[Tensor] = []
     for rows in in_batches(verdicts, _CHUNK):
         pairs = [Pair(verdict.question, verdict.response, alias) for verdict in rows for alias in verdict.answers]
-        groups = judge.probs(pairs, verbatim=verbatim).rows(pairs).split([len(verdict.answers) for verdict in rows])
+        probs = judge.probs(pairs, verbatim=verbatim).rows(pairs)
+        groups = torch.split(probs, [len(verdict.answers) for verdict in rows])
         best += [group[group[:, 0].argmax()] for group in groups]
     return torch.stack(best)
 
