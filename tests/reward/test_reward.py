@@ -25,8 +25,8 @@ from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.reward.turns import Turn, read_tool_message
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
-from tests.helpers import VARIANTS, FindsThese, as_query
+from seper_reward.types import Belief, Estimate, Measured, Passage
+from tests.helpers import FindsThese, as_query
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
@@ -131,24 +131,6 @@ def test_weights_by_hand(weights, measures, reward):
 
 def on_grid(value):
     return round(value * 2.0**44) / 2.0**44
-
-
-def test_weights_that_pay_for_answers(tiny_scorer):
-    """The same search; then the right answer, a wrong one, none, and a rollout that was cut off after the search."""
-    completions = [searched(MILL.text, answer=said) for said in ("Ida Voss", "Bob Lee", "")]
-    completions.append(searched(MILL.text)[:2])
-    delta, both = (SePerReward(tiny_scorer, **VARIANTS[name], price=0.15) for name in ("delta", "both"))
-    gains = [reward_of(delta, each) for each in completions]
-    assert len(set(gains)) == 1
-    right, wrong, empty, cut = (reward_of(both, each) for each in completions)
-    assert right == pytest.approx(1 + gains[0], abs=1e-9)
-    assert empty == cut == pytest.approx(gains[0], abs=1e-9)
-    assert wrong < right
-    from_memory = [[{"role": "assistant", "content": said}] for said in ("Ida Voss", "Bob Lee")]
-    assert [reward_of(delta, each) for each in from_memory] == [0.0, 0.0]
-    right_from_memory, wrong_from_memory = (reward_of(both, each) for each in from_memory)
-    assert right_from_memory == 1.0
-    assert wrong_from_memory < 1.0
 
 
 def test_weights_by_default_prefer_a_right_answer():
@@ -386,17 +368,15 @@ def test_reward_over_the_placebo(tiny_scorer, seper):
 
 
 class Counting(SePerScorer):
-    """A scorer that counts what it is asked for, and may fail."""
+    """A scorer that counts what it is asked for."""
 
-    def __init__(self, scorer, fails=()):
+    def __init__(self, scorer):
         self.__dict__ |= scorer.__dict__
-        self.asked, self.fails = [], fails
+        self.asked = []
 
-    def responses(self, asked):
-        self.asked += [(each.question, *(found.text for found in shown)) for each in asked for shown in each.contexts]
-        error = UnscorableError("question is longer than the window")
-        found = super().responses(asked)
-        return [error if each.question in self.fails else rows for each, rows in zip(asked, found, strict=True)]
+    def responses(self, requests):
+        self.asked += [(row.question, *(text.text for text in shown)) for row in requests for shown in row.contexts]
+        return super().responses(requests)
 
 
 def test_reward_measures_each_context_once(tiny_scorer):
@@ -417,22 +397,6 @@ def test_reward_measures_each_context_once(tiny_scorer):
     assert values[3] == 0
 
 
-def test_reward_of_a_failure_is_none(tiny_scorer):
-    reward = of_gains(Counting(tiny_scorer, fails={"too long"}), 0.3)
-    metrics = Metrics()
-    values = reward(
-        [""] * 4,
-        [searched(MILL.text)] * 4,
-        question=[QUESTION, "too long", "too long", QUESTION],
-        answers=[list(ANSWERS), ["x"], ["x"], []],
-        log_metric=metrics.log,
-    )
-    assert values[0] is not None
-    assert values[1:] == [None, None, None]
-    assert reward.failures == {"question is longer than the window": 2, "no gold answer": 1}
-    assert metrics["seper/unscored"] == pytest.approx(3 / 4)
-
-
 HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
 
 
@@ -446,6 +410,7 @@ HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
         ({"answers": [HALF]}, "answers[0] contains half a surrogate pair"),
         ({"answers": None}, "no gold answer"),
         ({"question": None}, "question must be a non-empty text, got nothing"),
+        ({"question": "why " * 600}, "question has no room"),
         ({"question": HALF}, "question contains half a surrogate pair"),
         ({"passages": [{}]}, "passages[0].text must be a non-empty text, got nothing"),
         ({"passages": [MILL.text, HALF]}, "passages[1] contains half a surrogate pair"),
@@ -591,9 +556,7 @@ def test_reward_warns_of_unseen_searches(tiny_scorer, recwarn):
     reward(question=[], answers=[], completions=[])
     reward(question=[None], answers=[["Ida"]], completions=["Ida"])  # no score, not a score of 0
     assert not recwarn.list
-    with pytest.warns(
-        UserWarning, match="no search is seen in 1 completion, so each has the reward 0 with answer_weight=0"
-    ):
+    with pytest.warns(UserWarning, match="no search is seen in 1 completion, so each has the reward 0 with"):
         assert reward(**columns) == [0.0]
     reward(**columns)
     assert not recwarn.list

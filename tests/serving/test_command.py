@@ -91,11 +91,3 @@ def test_serve_without_its_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert cli.main(["serve"]) == 2
     assert "run: pip install fastapi (extra: serve)" in capsys.readouterr().err
-
-
-def test_reachable_url_of_all_addresses():
-    assert (
-        command.reachable_url("0.0.0.0", 8126)
-        == command.reachable_url("::", 8126)
-        == f"http://{socket.gethostname()}:8126"
-    )

@@ -367,8 +367,9 @@ def test_read_bodies_of_the_responses_api():
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Said: Ida Voss."}]},
     ]
     body = RolloutBody(question=QUESTION, answers=ANSWERS, completion=several)
-    (rollout,) = read_bodies([body], RolloutFormat())
-    assert "got python (1), search (1): set search_tools" in rollout.problem
+    of_two = [RolloutBody(question="?", answers=["x"], completion=each) for each in (several[1::3], several[2:4])]
+    for rollout in read_bodies(of_two, RolloutFormat()):
+        assert "got search (1), python (1): set search_tools" in rollout.problem
     (rollout,) = read_bodies([body], RolloutFormat(None, "Said: (.*)", ("search",)))
     assert (rollout.passages, rollout.answer) == ((Passage(SHEEP),), "Ida Voss.")
     assert rollout.calls == (0, 1, 0)
