@@ -42,7 +42,7 @@ def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) 
     The budget is the share ``keep`` of all tokens. As in the official code, the unit that exhausts it is kept whole,
     so at least one is kept.
     """
-    # rounding: 0.55 * 20 is slightly above 11
+    # rounding: 0.55 * 100 is slightly above 55
     budget = math.ceil(keep * sum(lengths) - 1e-9)
     places: list[int] = []
     for place in sorted(range(len(scores)), key=lambda at: -scores[at]):

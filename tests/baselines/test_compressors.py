@@ -39,7 +39,7 @@ def test_within_budget_by_hand():
     assert within_budget(scores, lengths, 0.5) == [1, 2]  # 4 + 6 of 10 tokens
     assert within_budget(scores, lengths, 0.51) == [1, 2, 0]  # the one that uses it up is kept whole
     assert within_budget(scores, lengths, 0.01) == [1]
-    assert within_budget([0.0, -1.0], [11, 9], 0.55) == [0]  # 0.55 * 20 is above 11 in floats
+    assert within_budget([0.0, -1.0], [55, 45], 0.55) == [0]  # 0.55 * 100 is above 55 in floats
     assert within_budget([], [], 0.5) == []
 
 
