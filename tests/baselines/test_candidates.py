@@ -80,7 +80,7 @@ def test_ensemble_loads_the_embedded_encoder(monkeypatch):
 
 
 def test_verdicts_by_hand():
-    sure = {("Ann L.", "Ann Lee"): 0.81, ("Lee", "Ann Lee"): 0.79}
+    sure = {("Ann L.", "Ann Lee"): 0.81, ("Lee", "Ann Lee"): 0.79, ("unknown", "Ann Lee"): 0.9}
     judge = Judge(ScriptedModel(lambda pair: sure.get(pair[1:], 0.0) if pair.question == "Who?" else 1.0))
     query = Query("q", "Who?", ("Ms Lee", "Ann Lee"))
     texts = ["Ann L.", "Lee", "ann lee", "Ann Lee", "", "unknown"]
