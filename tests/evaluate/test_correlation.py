@@ -141,7 +141,7 @@ def test_correlation_of_rivals_by_hand(tiny_scorer, monkeypatch):
     """Responses are given; what follows from them alone is computed by hand."""
     query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
     said = {(): ("Bob", "Bob", "Bob", "Ann Lee"), ("2",): ("ann lee.", "Ann Lee", "Ann Ray", "Ann Lee")}
-    tokens = {(): [1 / 4] * 4, ("2",): [1 / 2, 1 / 8, 1 / 2, 1 / 8]}  # probability of the one token of each
+    tokens = {(): [1 / 4] * 4, ("2",): [1 / 2, 1 / 8, 1 / 2, 1 / 2]}  # probability of the one token of each
     say(monkeypatch, tiny_scorer, said, tokens, weights=(0.25,) * 4)
     judge = Judge(ScriptedModel(lambda pair: {"Bob": 0.49, "Ann Ray": 0.5}[pair.premise]))
     result = correlation(tiny_scorer, [query], judge=judge)
@@ -154,8 +154,8 @@ def test_correlation_of_rivals_by_hand(tiny_scorer, monkeypatch):
     assert result.mean["bert_score"]["0"] == 0
     assert 0.5 < result.mean["bert_score"]["1"] < 0.75
     assert result.mean["llm_judge"] == {"0": 0.0, "1": 0.75}  # 4 of 4 less 1 of 4
-    # perplexity 4 either way: 4 of each token, and the geometric mean of 2 and 8
-    assert result.mean["response_perplexity"]["1"] == pytest.approx(0, abs=1e-6)
+    # perplexity 4 of each token, and then the geometric mean of 2, 8, 2 and 2; less is better
+    assert result.mean["response_perplexity"]["1"] == pytest.approx(4 - 64**0.25, abs=1e-4)
     assert result.mean["answer_perplexity"].keys() == {"0", "1"}
 
 

@@ -72,6 +72,9 @@ def test_compare_retrievers_by_hand(scorer, no_intervals):
     assert result.no_passage["accuracy"].value == 0
     assert means["good", 2]["accuracy"] == pytest.approx(3 / 4)
     assert means["poor", 2]["accuracy"] == pytest.approx(1 / 4)
+    scorer.half = 0.4  # harm needs the whole interval
+    rows = compare_retrievers(scorer, QUERIES, FOUND, depths=(2,)).retrievers
+    assert [row.measures["harm_rate"].value for row in rows] == [0.0, 0.0]
 
 
 def test_compare_retrievers_from_a_grade_on(scorer):
