@@ -70,22 +70,18 @@ class BeliefMemory:
             self._bytes = 0
 
     def recall(self, requests: Iterable[Asked]) -> Findings:
-        """Return the cached beliefs of questions, which are then the most recently used ones, and what is missing."""
+        """Return the cached beliefs of questions, and what is missing."""
         distinct = merged(requests)
         keys = list(itertools.chain.from_iterable(map(_keys, distinct)))
-        known = {}
         with self._lock:
-            for key in keys:
-                if key in self._entries:
-                    self._entries.move_to_end(key)
-                    known[key] = self._entries[key][0]
+            known = {key: self._entries[key][0] for key in keys if key in self._entries}
         for place, request in enumerate(distinct):
             pairs = zip(_keys(request), request.contexts, strict=True)
             distinct[place] = replace(request, contexts=tuple(context for key, context in pairs if key not in known))
         return Findings(_drop_empty(distinct), [float(key in known) for key in keys], known)
 
     def remember(self, findings: Findings) -> None:
-        """Cache the beliefs of a finished measurement."""
+        """Cache the beliefs of a finished measurement, which are then the most recently used ones."""
         with self._lock:
             for key, belief in findings.beliefs.items():
                 _, before = self._entries.pop(key, (None, 0))
