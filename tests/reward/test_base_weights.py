@@ -65,6 +65,16 @@ def test_base_weights_after_80_synchronisations(use_vllm, tiny_reader, tiny_scor
     assert all(torch.equal(weight, drifted[name]) for name, weight in base_of(policy).items())
 
 
+def test_policy_reader_follows_the_policy(tiny_reader, tiny_scorer):
+    policy = new_policy(tiny_reader)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, reader="policy")
+    reward.attach(trainer_of(policy, tiny_scorer.sampler.tokenizer))
+    before = reward(**COLUMNS)
+    assert reward(**COLUMNS) == before
+    synchronise(policy, 1)  # a step of the adapter
+    assert reward(**COLUMNS) != before
+
+
 def test_base_weights_return_after_an_exception(tiny_reader):
     policy = new_policy(tiny_reader)
     kept, base = BaseWeights(policy), base_of(policy)
