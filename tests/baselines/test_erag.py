@@ -146,3 +146,5 @@ def test_erag_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, ca
     assert found["labels"]["delta_seper"]["per_label"]["calls"] == pytest.approx(1.5)  # without a passage, and two
     assert found["labels"]["contains"]["label"] == found["labels"]["gold"]["label"] > 0
     assert set(found["correlation"]["gain"]["erag:token_f1"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}
+    assert main(["baseline", "erag", *words, "--depths", "0"]) == 2
+    assert "depths must be whole numbers of at least 1, got" in capsys.readouterr().err
