@@ -114,3 +114,9 @@ def retriever_settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, t
         "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
         "--logging_steps", "1",
     ]  # fmt: skip
+
+
+@pytest.fixture
+def no_intervals(monkeypatch):
+    """Leave out the bootstrap intervals, which take most of the time of evaluations of numbers by hand."""
+    monkeypatch.setattr("seper_reward.statistics.interval_over_questions", lambda *_, **__: None)

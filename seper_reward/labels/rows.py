@@ -281,13 +281,13 @@ def label_of_sets(rows: Iterable[Mapping[str, Any]]) -> str | None:
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, object]:
     ids = [passage.id for passage in query.passages]
-    given, shown_ids = ([ids[place] for place in places] for places in (label.given, label.shown))
+    given_ids, shown_ids = ([ids[place] for place in places] for places in (label.given, label.shown))
     numbers: dict[str, object] = {}
     columns = ((labeler, label.gain, ""), ("utility", label.utility, "_utility"))
     for name, estimate, suffix in (*columns, ("interaction", label.interaction, "_interaction")):
         numbers |= {name: estimate.value, **interval_fields(estimate, suffix)}
     return {
-        "given": given, "passage_id": ids[label.passage], "shown": shown_ids, **rounded({**numbers, **label.details}),
+        "given": given_ids, "passage_id": ids[label.passage], "shown": shown_ids, **rounded({**numbers, **label.details}),
     }  # fmt: skip
 
 
