@@ -287,7 +287,8 @@ def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, object]:
     for name, estimate, suffix in (*columns, ("interaction", label.interaction, "_interaction")):
         numbers |= {name: estimate.value, **interval_fields(estimate, suffix)}
     return {
-        "given": given_ids, "passage_id": ids[label.passage], "shown": shown_ids, **rounded({**numbers, **label.details}),
+        "given": given_ids, "passage_id": ids[label.passage], "shown": shown_ids,
+        **rounded({**numbers, **label.details}),
     }  # fmt: skip
 
 
