@@ -32,7 +32,7 @@ _BUSY = {429, 502, 503, 504}  # HTTP statuses that are retried
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
 _CONNECTIONS = 64
 _AT_ONCE = 250_000  # tokens per request; the default limit of a server is four times as high
-_LETTERS = 4  # of a token
+_CHARS_PER_TOKEN = 4
 _Question = TypeVar("_Question")
 
 
@@ -79,8 +79,7 @@ class SePerClient:
 
         Errors are those of ``measure``; a question that cannot be scored raises ``UnscorableError``.
         """
-        aliases = (answers,) if isinstance(answers, str) else tuple(answers)
-        request = Asked(question, aliases, tuple(map(tuple, passage_sets)))
+        request = Asked(question, answers, tuple(map(tuple, passage_sets)))
         return list(unwrap(self.measure([request])[0]).beliefs)
 
     def utilities(self, queries: Sequence[Mapping[str, object]]) -> list[dict[str, Any] | UnscorableError]:
@@ -98,68 +97,41 @@ class SePerClient:
 
     def post(self, path: str, body: object) -> Any:
         """Send a JSON body, with retries, and return the JSON of the response; errors are those of ``measure``."""
-        call = _Call(self, path, body)
+        content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        end = time.monotonic() + self.timeout
+        attempts = 0
         while True:
+            left = max(end - time.monotonic(), 0.001)
+            headers = {"Content-Type": "application/json", DEADLINE: f"{left:.3f}"}
+            if token := read_token():
+                headers["Authorization"] = f"Bearer {token}"
+            # the server answers at the deadline; leave time for that response
+            timeout = httpx2.Timeout(left + 1.0, connect=min(left, 5.0))
             try:
-                response = self._http.post(**call.request())
+                response = self._http.post(f"{self.url}{path}", content=content, headers=headers, timeout=timeout)
             except httpx2.TransportError as error:
-                time.sleep(call.pause(f"{type(error).__name__}: {error}"))
-                continue
-            if not call.refused(response):
-                return response.json()
-            time.sleep(call.pause(_message(response), response))
+                problem, wished = f"{type(error).__name__}: {error}", ""
+            else:
+                if response.is_success:
+                    return response.json()
+                problem, wished = _message(response), response.headers.get("Retry-After", "")
+                if response.status_code not in _BUSY:
+                    kind = ValueError if response.is_client_error else ConnectionError
+                    raise kind(f"{self.url}{path} answered {response.status_code}: {problem}")
+            pause = min(_FIRST_PAUSE * 2.0**attempts, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+            pause = max(pause, float(wished) if wished.isdigit() else 0.0)
+            attempts += 1
+            if time.monotonic() + pause >= end:
+                raise self._unanswered(attempts, problem)
+            time.sleep(pause)
 
-
-class _Call:
-    """One call: the attempts so far, and the time that is left."""
-
-    def __init__(self, client: SePerClient, path: str, body: object) -> None:
-        self._client, self._path = client, path
-        self._content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        self._end = time.monotonic() + client.timeout
-        self._attempts = 0
-
-    def request(self) -> dict[str, Any]:
-        """Return the arguments of the next attempt's request."""
-        left = max(self._end - time.monotonic(), 0.001)
-        headers = {"Content-Type": "application/json", DEADLINE: f"{left:.3f}"}
-        if token := read_token():
-            headers["Authorization"] = f"Bearer {token}"
-        # the server answers at the deadline; leave time for that response
-        timeout = httpx2.Timeout(left + 1.0, connect=min(left, 5.0))
-        return {
-            "url": f"{self._client.url}{self._path}",
-            "content": self._content,
-            "headers": headers,
-            "timeout": timeout,
-        }
-
-    def refused(self, response: httpx2.Response) -> bool:
-        """Return whether a busy server rejected the request, which can then be retried.
-
-        Raises ``ValueError`` if the request is invalid, ``ConnectionError`` if the server failed.
-        """
-        if response.is_success:
-            return False
-        if response.status_code in _BUSY:
-            return True
-        kind = ValueError if response.is_client_error else ConnectionError
-        raise kind(f"{self._client.url}{self._path} answered {response.status_code}: {_message(response)}")
-
-    def pause(self, problem: str, response: httpx2.Response | None = None) -> float:
-        """Return the seconds to wait before the next attempt; raise ``ConnectionError`` if no time is left for it."""
-        pause: float = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
-        after = response.headers.get("Retry-After", "") if response is not None else ""
-        pause = max(pause, float(after) if after.isdigit() else 0.0)
-        self._attempts += 1
-        if time.monotonic() + pause >= self._end:
-            proxy = proxy_of(self._client.url)
-            through = f" through the proxy {proxy} of the environment (NO_PROXY leaves it out)" if proxy else ""
-            raise ConnectionError(
-                f"{self._client.url} did not answer{through} within {self._client.timeout:g} s ({self._attempts} "
-                f"attempts; the last: {problem}); start `seper-reward serve` there, correct the URL, or raise timeout"
-            )
-        return pause
+    def _unanswered(self, attempts: int, problem: str) -> ConnectionError:
+        proxy = proxy_of(self.url)
+        through = f" through the proxy {proxy} of the environment (NO_PROXY leaves it out)" if proxy else ""
+        return ConnectionError(
+            f"{self.url} did not answer{through} within {self.timeout:g} s ({attempts} attempts; the last: "
+            f"{problem}); start `seper-reward serve` there, correct the URL, or raise timeout"
+        )
 
 
 def read_token() -> str | None:
@@ -197,16 +169,16 @@ def estimated_tokens(request: Asked, window: int | None = None) -> int:
     """Return an estimate of the tokens of contexts and texts, by characters; contexts are cut to ``window`` tokens."""
     total = 0
     for context in request.contexts:
-        letters = len(request.question) + sum(len(passage.text) + len(passage.title) for passage in context)
-        size = letters // _LETTERS + 1
+        characters = len(request.question) + sum(len(passage.text) + len(passage.title) for passage in context)
+        size = characters // _CHARS_PER_TOKEN + 1
         total += size if window is None else min(size, window)
-    return total + sum(len(text) // _LETTERS + 1 for text in request.texts)
+    return total + sum(len(text) // _CHARS_PER_TOKEN + 1 for text in request.texts)
 
 
 def _json_tokens(query: Mapping[str, Any]) -> int:
     """Return at least what ``estimated_tokens`` returns for a query, which has the question in each context."""
     sets = 1 + len(query.get("passage_sets") or query.get("passages") or ())
-    return (len(json.dumps(query)) + sets * len(str(query.get("question", "")))) // _LETTERS + sets
+    return (len(json.dumps(query)) + sets * len(str(query.get("question", "")))) // _CHARS_PER_TOKEN + sets
 
 
 def _asked_body(requests: Sequence[Asked]) -> dict[str, object]:

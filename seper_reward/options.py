@@ -369,10 +369,10 @@ class ChatOptions(Options):
             variables = json.loads(kwargs) if isinstance(kwargs, str) else {} if kwargs is None else kwargs
         except ValueError:
             raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(kwargs)}") from None
+        if isinstance(variables, str):
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(kwargs)}")
         object.__setattr__(self, "chat_template_kwargs", variables)
         super().__post_init__()
-        if isinstance(self.chat_template_kwargs, str):
-            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(kwargs)}")
         if reserved := sorted(_RESERVED_ARGUMENTS & set(self.variables)):
             raise ValueError(
                 f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
@@ -550,12 +550,7 @@ class SetOptions(Options):
     """
 
     given_top: Count = setting(3, "Number of sets of each size that are given, >= 1.")
-    depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.depth not in (2, 3):
-            raise ValueError(f"depth must be 2 or 3, got {self.depth}")
+    depth: Literal[2, 3] = setting(2, "Number of passages in the largest sets, 2 or 3.")
 
 
 @dataclass(frozen=True)
@@ -954,7 +949,13 @@ class CounterfactualOptions(MarkedOptions):
 class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
     """Compare the judge, and other scores of responses, with people's verdicts."""
 
-    file: list[str] = setting(
+    file: Annotated[
+        list[str],
+        required(
+            "people's verdicts, rows of {question, answers, response, equivalent} or EVOUNA; a checkout has our own "
+            "traps in tests/benchmarks/judge/equivalence.jsonl"
+        ),
+    ] = setting(
         [],
         "Files with people's verdicts: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, response, "
         "equivalent (or right), system (or kind)?}, with a column of results per system; of several files, columns "
@@ -968,14 +969,6 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
     verbatim: bool = setting(
         False, "Whether the model alone judges, as in the paper, without the rules for equality and values."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.file:
-            raise ValueError(
-                "--file is required: people's verdicts, rows of {question, answers, response, equivalent} or EVOUNA; "
-                "a checkout has our own traps in tests/benchmarks/judge/equivalence.jsonl"
-            )
 
 
 @dataclass(frozen=True)

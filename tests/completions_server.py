@@ -3,9 +3,10 @@
 import json
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -20,6 +21,50 @@ Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
 class Http(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+
+
+class JsonHandler(BaseHTTPRequestHandler):
+    """Reads and sends JSON; bytes are sent as they are."""
+
+    protocol_version = "HTTP/1.1"
+
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def reply(self, status, answer, headers=MappingProxyType({})):
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        with suppress(BrokenPipeError, ConnectionResetError):  # the client has gone
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": len(data), **headers}.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(handler):
+    """Serve in a thread on a free port of this machine; yield the address."""
+    http = Http(("127.0.0.1", 0), handler)
+    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{http.server_port}"
+    finally:
+        http.shutdown()
+        http.server_close()
+
+
+def json_server(answer):
+    """Serve what ``answer(path, headers, body)`` returns: status, headers and body."""
+
+    class Handler(JsonHandler):
+        def do_POST(self):
+            status, headers, answered = answer(self.path, dict(self.headers), self.body())
+            self.reply(status, answered, headers)
+
+    return serving(Handler)
 
 
 def prompts_of(body: dict) -> list:
@@ -56,14 +101,13 @@ class CompletionsServer:
 
     @contextmanager
     def running(self):
-        http = Http(("127.0.0.1", 0), handler(self))
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        self.url = f"http://127.0.0.1:{http.server_port}/v1"
-        try:
+        with serving(handler(self)) as url:
+            self.url = f"{url}/v1"
             yield self
-        finally:
-            http.shutdown()
-            http.server_close()
+
+    def move_to(self, sampler: ResponseSampler) -> None:
+        """Answer with other weights from now on."""
+        self.sampler, self._drawn = sampler, {}
 
     def models(self) -> dict:
         base = {"id": self.model, "root": f"/models/{self.model}", "max_model_len": self.window, "parent": None}
@@ -100,7 +144,7 @@ class CompletionsServer:
         prompt = body["prompt"]
         ids = list(self.sampler.tokenizer(prompt).input_ids) if isinstance(prompt, str) else prompt
         with torch.no_grad():
-            found = self.sampler._model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
+            found = self.sampler.model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
         forced = found[:-1].gather(1, torch.tensor(ids)[1:, None])[:, 0].tolist()
         values, tokens = found[-1].topk(body["logprobs"])
         for choice in answer["choices"]:
@@ -113,7 +157,7 @@ class CompletionsServer:
         ids, tokens, rows = list(self.sampler.tokenizer(body["prompt"]).input_ids), [], []
         for _ in range(body["max_tokens"]):
             with torch.no_grad():
-                found = self.sampler._model(input_ids=torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
+                found = self.sampler.model(input_ids=torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
             values, likeliest = found.topk(body["logprobs"])
             rows.append(dict(zip(self.named(likeliest.tolist()), values.tolist(), strict=True)))
             tokens += self.named(likeliest[:1].tolist())
@@ -172,9 +216,7 @@ class CompletionsServer:
 
 
 def handler(server: CompletionsServer):
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(JsonHandler):
         def do_GET(self):
             if self.path.startswith("/v1/models"):
                 self.reply(200, server.models())
@@ -185,27 +227,12 @@ def handler(server: CompletionsServer):
                 self.reply(404, {"detail": "Not Found"})
 
         def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = self.body()
             server.keys.append(self.headers["Authorization"])
             server.in_flight += 1
             server.most_in_flight = max(server.most_in_flight, server.in_flight)
             status, answer = server.complete(body)
             server.in_flight -= 1
-            self.reply(status, answer)
-
-        def reply(self, status, answer):
-            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            try:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.send_header("retry-after-ms", "1")
-                self.end_headers()
-                self.wfile.write(data)
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # who asked has gone
-
-        def log_message(self, *_):
-            pass
+            self.reply(status, answer, {"retry-after-ms": 1})
 
     return Handler

@@ -69,14 +69,6 @@ def tiny_scorer(tiny_sampler, tiny_judge) -> SePerScorer:
 
 
 @pytest.fixture(scope="session")
-def plain_sampler() -> ResponseSampler:
-    """Return the plain reader: its answers are long enough to be cut."""
-    return ResponseSampler.from_pretrained(
-        ReaderOptions(reader="plain", dtype="float32", device="cpu", num_samples=4, max_new_tokens=12)
-    )
-
-
-@pytest.fixture(scope="session")
 def embedded_scorer() -> SePerScorer:
     return SePerScorer.from_pretrained(max_new_tokens=12)
 
@@ -122,3 +114,9 @@ def retriever_settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, t
         "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
         "--logging_steps", "1",
     ]  # fmt: skip
+
+
+@pytest.fixture
+def no_intervals(monkeypatch):
+    """Leave out the bootstrap intervals, which take most of the time of evaluations of numbers by hand."""
+    monkeypatch.setattr("seper_reward.statistics.interval_over_questions", lambda *_, **__: None)

@@ -53,7 +53,7 @@ def as_query(row, corpus=None, **needs):
 def rebuilt(sampler: ResponseSampler, layout=None, **changes) -> ResponseSampler:
     """Return a sampler of the same model with another layout and other options."""
     options = replace(sampler.options, **changes)
-    return ResponseSampler(sampler._model, sampler.tokenizer, options, layout=layout)
+    return ResponseSampler(sampler.model, sampler.tokenizer, options, layout=layout)
 
 
 def engine(sampler, *servers, retries=1, requests=64, **changes) -> EngineSampler:
@@ -71,7 +71,7 @@ def teacher_forced(sampler, prompt, token_ids):
     """The slow reference: one full forward pass, no cache, no padding."""
     ids = prompt_ids(sampler, prompt) + list(token_ids)
     with torch.no_grad():
-        logits = sampler._model(input_ids=torch.tensor([ids])).logits[0].float()
+        logits = sampler.model(input_ids=torch.tensor([ids])).logits[0].float()
     start = len(ids) - len(token_ids) - 1
     return logits[start:-1].log_softmax(-1).gather(1, torch.tensor(token_ids)[:, None])[:, 0]
 

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import _C, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
 SECOND = torch.device("cuda:0")
 _C10 = Path(torch.__file__).parent / "lib" / "libc10.so"
 _CPU = torch.device("cpu")
-_aten = torch.ops.aten
 # operations that read a tensor on one device and write to another
-_COPIES = {_aten._to_copy.default, _aten.copy_.default, _aten._local_scalar_dense.default, _aten.item.default}
+_COPIES = {"_to_copy", "copy_", "_local_scalar_dense", "item"}
 # a GPU takes its indices from the CPU; a CPU does not take them from a GPU
-_INDEXED = {_aten.index.Tensor, _aten.index_put_.default, _aten.index_put.default, _aten._index_put_impl_.default}
+_INDEXED = {"index", "index_put_", "index_put", "_index_put_impl_"}
 
 
 class SecondDeviceError(RuntimeError):
@@ -63,7 +62,7 @@ class _Factories(TorchDispatchMode):
     """Makes tensors on the second device where a factory names it, which this build of torch has not."""
 
     # torch initialises CUDA for a factory unless a mode of this kind is active
-    _mode_key = torch._C._TorchDispatchModeKey.FAKE
+    _mode_key = _C._TorchDispatchModeKey.FAKE
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         return _run(function, args, kwargs or {})
@@ -72,13 +71,13 @@ class _Factories(TorchDispatchMode):
 @contextlib.contextmanager
 def second_device() -> Iterator[torch.device]:
     """Provide the second device, as a context."""
-    before = torch._C._only_lift_cpu_tensors()
-    torch._C._set_only_lift_cpu_tensors(True)  # `torch.tensor(..., device=)` makes a CPU tensor, and then moves it
+    before = _C._only_lift_cpu_tensors()
+    _C._set_only_lift_cpu_tensors(True)  # `torch.tensor(..., device=)` makes a CPU tensor, and then moves it
     try:
         with _device_guard(), _Factories():
             yield SECOND
     finally:
-        torch._C._set_only_lift_cpu_tensors(before)
+        _C._set_only_lift_cpu_tensors(before)
 
 
 @contextlib.contextmanager
@@ -93,7 +92,7 @@ def _device_guard() -> Iterator[None]:
     if before is None:
         registry[types["cuda"]] = registry[types["meta"]]
     else:
-        torch._C._ensureCUDADeviceGuardSet()
+        _C._ensureCUDADeviceGuardSet()
     try:
         yield
     finally:
@@ -103,14 +102,12 @@ def _device_guard() -> Iterator[None]:
 def onto(model: Any) -> Any:
     """Move a module onto the second device, in place, and return it."""
     for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None and not isinstance(parameter, OnSecond):
-                module._parameters[name] = torch.nn.Parameter(
-                    OnSecond(parameter.detach()), requires_grad=parameter.requires_grad
-                )
-        for name, buffer in module._buffers.items():
-            if buffer is not None and not isinstance(buffer, OnSecond):
-                module._buffers[name] = OnSecond(buffer)
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if not isinstance(parameter, OnSecond):
+                there = OnSecond(parameter.detach())
+                setattr(module, name, torch.nn.Parameter(there, requires_grad=parameter.requires_grad))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            setattr(module, name, _outer(buffer))
     if hasattr(model, "tie_weights"):
         model.tie_weights()
     return model
@@ -123,28 +120,32 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from_second = any(isinstance(each, OnSecond) for each in tree_iter((args, kwargs)))
     if named:
         kwargs = {**kwargs, "device": _CPU}
-    if function is _aten.copy_.default:  # in place: the written tensor keeps its device
+    if _name(function) == "copy_":  # in place: the written tensor keeps its device
         args[0].inner.copy_(_inner(args[1])) if isinstance(args[0], OnSecond) else args[0].copy_(_inner(args[1]))
         return args[0]
     found = function(*tree_map(_inner, args), **tree_map(_inner, kwargs))
-    if function._schema.is_mutable and _writes_first(function):
+    if _writes_first(function):
         return args[0]
-    if function is _aten._to_copy.default and device is not None:
+    if _name(function) == "_to_copy" and device is not None:
         return _outer(found) if named else found
     return tree_map(_outer, found) if named or from_second else found
 
 
+def _name(function: Any) -> str:
+    return str(function.overloadpacket.__name__)
+
+
 def _writes_first(function: Any) -> bool:
-    first = function._schema.arguments[0]
-    return first.alias_info is not None and first.alias_info.is_write
+    arguments = function._schema.arguments
+    return bool(arguments and arguments[0].alias_info is not None and arguments[0].alias_info.is_write)
 
 
 def _check(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise if tensors on two devices meet in an operation that does not take them."""
-    if function in _COPIES:
+    if _name(function) in _COPIES:
         return
     read = args
-    if function in _INDEXED and isinstance(args[0], OnSecond):
+    if _name(function) in _INDEXED and isinstance(args[0], OnSecond):
         read = (args[0], *args[2:])
     tensors = [each for each in tree_iter((read, kwargs)) if isinstance(each, Tensor)]
     devices = {each.device for each in tensors if each.ndim or isinstance(each, OnSecond)}

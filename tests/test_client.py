@@ -2,16 +2,14 @@
 
 import json
 import pickle
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from seper_reward.client import TOKEN, SePerClient, belief_from_json, belief_json
 from seper_reward.types import Asked, Passage, UnscorableError
-from tests.completions_server import Http
+from tests.completions_server import json_server
 
 ASKED = Asked("Who runs the mill?", ("Ida Voss",), ((), (Passage("Ida runs it.", "Hallow"),)), ("Ida",))
 NOTHING = {"results": [None], "reasons": ["too long"]}
@@ -22,30 +20,12 @@ def answering(*answers):
     """Answer one request after the other with (status, headers, body), the last one again and again."""
     seen, left = [], list(answers)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(path, headers, body):
+        seen.append((path, headers, body))
+        return left.pop(0) if len(left) > 1 else left[0]
 
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            seen.append((self.path, dict(self.headers), body))
-            status, headers, answer = left.pop(0) if len(left) > 1 else left[0]
-            data = json.dumps(answer).encode()
-            self.send_response(status)
-            for name, value in {"Content-Length": len(data), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_):
-            pass
-
-    http = Http(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{http.server_port}", seen
-    finally:
-        http.shutdown()
-        http.server_close()
+    with json_server(answer) as url:
+        yield url, seen
 
 
 def measure(url, **options):

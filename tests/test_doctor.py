@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
+from unittest.mock import Mock
 
 import huggingface_hub.utils
 import pytest
@@ -79,30 +80,20 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(installation, capsys):
     )
 
 
-class Session:
-    def __init__(self, error=None):
-        self.error, self.asked = error, []
-
-    def head(self, address, timeout):
-        self.asked.append((address, timeout))
-        if self.error:
-            raise self.error
-
-
 @pytest.mark.parametrize(
     ("error", "expected"),
     [(None, "answers in 0.0 s"), (OSError("no\nroute"), "does not answer (no route); embedded models")],
 )
-def test_the_hub_answers_or_not(monkeypatch, error, expected):
-    session = Session(error)
+def test_hub_lines(monkeypatch, error, expected):
+    asked = Mock(head=Mock(side_effect=error))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(huggingface_hub.utils, "get_session", lambda: session)
+    monkeypatch.setattr(huggingface_hub.utils, "get_session", lambda: asked)
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_secret")
     (line,) = doctor.hub_lines()
     assert expected in line
     assert line.endswith("a token is set")
     assert "secret" not in line
-    assert session.asked == [(constants.ENDPOINT, 5.0)]
+    asked.head.assert_called_once_with(constants.ENDPOINT, timeout=5.0)
 
 
 @pytest.mark.parametrize(("threads", "load", "warned"), [(2, 5.3, True), (2, 1.9, False), (1, 5.3, False)])

@@ -16,16 +16,10 @@ from seper_reward.options import (
     MergeReaderOptions,
     SamplingOptions,
     ScorerOptions,
-    SetOptions,
 )
 
 SOURCE = Path(options.__file__)
 COMMANDS = {name: getattr(options, found.options) for name, found in find_commands().items() if found.options}
-
-
-def test_the_sets_of_a_labeler():
-    assert LabelOptions().set_options is None
-    assert LabelOptions(sets="conditional:given_top=1,depth=3").set_options == SetOptions(given_top=1, depth=3)
 
 
 def test_settings_stay_few():
@@ -76,12 +70,6 @@ def test_no_option_is_declared_twice_on_one_road():
 def test_values_out_of_range(kind, given, message):
     with pytest.raises(ValueError, match=message):
         kind(**given)
-
-
-def test_variables_of_a_chat_template_are_a_mapping_or_its_json():
-    assert ScorerOptions(chat_template_kwargs='{"tone": "calm"}').variables == {"tone": "calm"}
-    assert ScorerOptions(chat_template_kwargs={"tone": "calm"}).variables == {"tone": "calm"}
-    assert ScorerOptions().variables == {}
 
 
 @pytest.mark.parametrize("words", ["label --help", "evaluate correlation --help", "serve --help", "label --limt 3"])

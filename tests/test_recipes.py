@@ -12,6 +12,8 @@ from accelerate.commands import launch
 from accelerate.utils import FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_multi_gpu_env
 
+from seper_reward import options
+from seper_reward.cli import find_commands
 from seper_reward.runtime.parser import parse_options
 from tests.helpers import ENVIRONMENT, labels_of
 from tests.test_docs import COMMANDS, flags, invocations, named_settings
@@ -49,7 +51,7 @@ def test_accelerate_reads_it_as_meant(name):
     assert (arguments.module, arguments.training_script) == (True, "seper_reward")
     assert arguments.training_script_args == ["label", "--limit", "3"]
     # Accelerate takes any key of these two, also a misspelt one
-    known = {action.dest for action in launch.launch_command_parser()._actions}
+    known = vars(launch.launch_command_parser().parse_args(["x"])).keys()
     config = yaml.safe_load(path.read_text())
     assert {*config.get("fsdp_config", {}), *config.get("deepspeed_config", {})} <= known
 
@@ -101,35 +103,18 @@ def test_commands_in_comments_exist():
 
 def config_class(path):
     """Return the class of settings of ours that a recipe's file has."""
-    from seper_reward.baselines import compression, eor, erag, workflows
-    from seper_reward.commands import label
-    from seper_reward.evaluate import correlation, retrievers
-    from seper_reward.options import RewardOptions
-    from tests.benchmarks.experiments import compare_labelers
-    from trainers import policy_task, reranker, retriever, sft
+    from tests.benchmarks.experiments.compare_labelers import CompareConfig
+    from trainers.options import RECIPE_OPTIONS
+    from trainers.policy_task import PolicyTaskConfig
 
-    named = {
-        "baselines/eor-demo": eor.EoROptions,
-        "baselines/eor-prompts": eor.EoROptions,
-        "baselines/erag": erag.ERAGEvaluationOptions,
-        "tables/compression": compression.CompressionOptions,
-        "tables/correlation": correlation.CorrelationOptions,
-        "tables/retriever": retriever.RetrieverConfig,
-        "tables/retrievers": retrievers.RetrieversOptions,
-        "tables/workflows": workflows.WorkflowsOptions,
-    }
-    folders = {
-        "compare": compare_labelers.CompareConfig,
-        "label": label.LabelOptions,
-        "policy": policy_task.PolicyTaskConfig,
-        "reranker": reranker.RerankerConfig,
-        "retriever": retriever.RetrieverConfig,
-        "reward": RewardOptions,
-        "sft": sft.SftScriptConfig,
-    }
+    recipes = {name: kinds[0] for name, kinds in RECIPE_OPTIONS.items()}
+    named = recipes | {"compare": CompareConfig, "policy": PolicyTaskConfig, "reward": options.RewardOptions}
+    for name, command in find_commands().items():
+        if command.options:
+            named[name.rpartition(" ")[2]] = getattr(options, command.options)
     folder = (path.parent.parent if path.parent.name == "configs" else path.parent).name
-    kind = path.stem.partition("-")[0] if folder == "experiments" else folder
-    return named.get(f"{folder}/{path.stem}") or folders[kind]
+    kind = path.stem if folder in ("baselines", "experiments", "tables") else folder
+    return named.get(kind) or named[kind.partition("-")[0]]
 
 
 @pytest.mark.parametrize(

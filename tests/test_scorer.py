@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 import seper_reward.scorer as scorers
-from seper_reward import Estimator, Passage, SePerReward, SePerScorer
+from seper_reward import Estimator, Passage, SePerScorer
 from seper_reward.data.rows import BadRowError
 from seper_reward.options import ScorerOptions
-from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import MOST_ANSWERS
 from seper_reward.types import Asked, Pair
 from tests.helpers import ScriptedModel, asking, rebuilt
@@ -87,28 +86,6 @@ def test_alias_and_passage_order_do_not_matter(tiny_scorer, preset):
     for one, other in zip(before, after[::-1], strict=True):
         assert one.delta_seper == pytest.approx(other.delta_seper, abs=1e-6)
         assert one.delta_seper_hard == pytest.approx(other.delta_seper_hard, abs=1e-6)
-
-
-def test_the_kernel_reads_the_direction_it_names(tiny_scorer):
-    found = {
-        kernel: scorer_like(tiny_scorer, estimator=Estimator(kernel=kernel)).utilities([RECORD])[0][0].seper
-        for kernel in ("forward", "max")
-    }
-    assert found["forward"] < found["max"]
-
-
-def test_a_cache_saves_all_work_and_changes_nothing(tiny_scorer, monkeypatch, tmp_path):
-    plain = tiny_scorer.utilities([RECORD])
-    cached = scorer_like(tiny_scorer, cache=Cache(tmp_path / "cache.sqlite"))
-    first = cached.utilities([RECORD])
-    monkeypatch.setattr(type(tiny_scorer.sampler), "_sample_batch", lambda *_: pytest.fail("sampled again"))
-    monkeypatch.setattr(type(tiny_scorer.entailment), "_forward", lambda *_: pytest.fail("scored again"))
-    again = cached.utilities([RECORD])
-    for run in (first, again):
-        for one, other in zip(plain[0], run[0], strict=True):
-            assert one.delta_seper == pytest.approx(other.delta_seper, abs=1e-7)
-            assert one.belief.responses == other.belief.responses
-    assert first == again
 
 
 def test_a_cache_is_named_by_its_path(tiny_scorer, tmp_path):
@@ -194,18 +171,6 @@ def test_a_wrong_argument_is_named_with_its_place(tiny_scorer):
             TypeError, match=re.escape("passage_sets must be lists of Passage, such as [[], [Passage(")
         ):
             tiny_scorer.beliefs("Who?", ["Ida"], sets)
-
-
-def test_a_scorer_and_a_reward_name_their_models_and_settings(tiny_scorer):
-    shown = repr(tiny_scorer)
-    assert shown.startswith(f"SePerScorer(reader={tiny_scorer.sampler.name!r}, judge=")
-    assert "layout='tree'" in shown
-    assert f"num_samples={tiny_scorer.sampler.options.num_samples}" in shown
-    assert repr(SePerReward("http://scorer:1", price=0.2)) == (
-        "SePerReward(SePerClient('http://scorer:1'), reader='separate', answer_weight=1.0, gain_weight=1.0, "
-        "price=0.2, closed_book=False)"
-    )
-    assert repr(SePerReward(tiny_scorer)).startswith(f"SePerReward({shown}, reader='separate'")
 
 
 def test_of_too_many_aliases_the_likeliest_are_known_and_equal_texts_still_match(tiny_sampler):

@@ -1,5 +1,7 @@
 """Every storey on a second device: numbers as on the CPU, and no tensor made on the wrong one."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -48,76 +50,42 @@ def test_the_stand_in_has_the_rules_of_a_gpu():
             there.numpy()
 
 
-def _both(act):
-    """Return ``act(device)`` on the CPU, after it gave the same, and a tensor of the same device, on the second."""
-    here = act(CPU)
-    with second_device() as device:
-        there = act(device)
-        assert there.device == device, f"the result is on {there.device}"
-        assert torch.equal(there.cpu(), here)
-    return here
-
-
-LINKED = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("clusters", "expected"),
-    [("components", [0, 0, 0, 1]), ("complete", [0, 0, 1, 2]), ("greedy", [0, 0, 1, 2])],
-)
-def test_clusters(clusters, expected):
-    found = _both(lambda device: cluster_ids(torch.tensor(LINKED, dtype=torch.bool, device=device), clusters))
-    assert found.tolist() == expected
-
-
 WEIGHTS, SUPPORT = [0.5, 0.3, 0.2], [[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]]
+LINKED = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
+IDS, COUNTS = [0, 1, 0], [1, 2, 1]
 
 
-@pytest.mark.parametrize("aliases", ["mean", "max", "any"])
-def test_join_answers(aliases):
-    def act(device):
-        weights = torch.tensor(WEIGHTS, device=device)
-        return join_answers(weights, torch.tensor(SUPPORT, device=device), aliases)
-
-    _both(act)
-
-
-@pytest.mark.parametrize("judged_by", ["members", "first"])
-def test_match_clusters(judged_by):
-    def act(device):
-        ids = torch.tensor([0, 1, 0], device=device)
-        return match_clusters(
-            ids, torch.tensor(SUPPORT, device=device), 0.5, judged_by, torch.tensor([1, 2, 1], device=device)
-        )
-
-    _both(act)
-
-
-@pytest.mark.parametrize("kernel", ["forward", "max"])
-def test_kernels_and_entropies(kernel):
-    _both(lambda device: entailment_kernel(*torch.rand(2, 3, 2, generator=_seed()).to(device), kernel))
-    _both(lambda device: no_contradiction(*torch.rand(2, 4, 3, generator=_seed()).to(device)))
-    _both(
-        lambda device: semantic_entropy(torch.tensor(WEIGHTS, device=device), torch.tensor([0, 1, 0], device=device))
-    )
-    _both(
-        lambda device: predictive_entropy([torch.tensor([-0.5, -1.0], device=device), torch.zeros(1, device=device)])
-    )
+def cases():
+    """Yield functions of tensors, with the tensors."""
+    linked, weights, support = torch.tensor(LINKED).bool(), torch.tensor(WEIGHTS), torch.tensor(SUPPORT)
+    ids, counts, random = torch.tensor(IDS), torch.tensor(COUNTS), torch.Generator().manual_seed(0)
+    for clusters in ("components", "complete", "greedy"):
+        yield partial(cluster_ids, clusters=clusters), linked
+    for aliases in ("mean", "max", "any"):
+        yield partial(join_answers, aliases=aliases), weights, support
+    for judged_by in ("members", "first"):
+        yield lambda *tensors, by=judged_by: match_clusters(*tensors[:2], 0.5, by, tensors[2]), ids, support, counts
+    for kernel in ("forward", "max"):
+        yield partial(entailment_kernel, kernel=kernel), *torch.rand(2, 3, 2, generator=random)
+    yield no_contradiction, *torch.rand(2, 4, 3, generator=random)
+    yield semantic_entropy, weights, ids
+    yield lambda *rows: predictive_entropy(rows), torch.tensor([-0.5, -1.0]), torch.zeros(1)
+    for vocabulary in (7, 600):
+        log_probs = torch.randn(2, vocabulary, generator=random).log_softmax(-1)
+        yield lambda log_probs: draw(log_probs, [0, 1, 1], [5, -(2**62), 17]), log_probs
+        yield lambda log_probs: draw(nucleus(log_probs, 0.8), [0, 1, 1], [5, -(2**62), 17]), log_probs
+    yield lambda seen: attention_mask(seen, torch.float32), torch.eye(3, dtype=torch.bool)[None]
 
 
-@pytest.mark.parametrize("vocabulary", [7, 600])
-def test_draws_of_tokens(vocabulary):
-    def act(device, top_p=None):
-        log_probs = torch.randn(2, vocabulary, generator=_seed()).to(device).log_softmax(-1)
-        return draw(log_probs if top_p is None else nucleus(log_probs, top_p), [0, 1, 1], [5, -(2**62), 17])
-
-    _both(act)
-    _both(lambda device: act(device, 0.8))
-    _both(lambda device: attention_mask(torch.eye(3, dtype=torch.bool, device=device)[None], torch.float32))
-
-
-def _seed():
-    return torch.Generator().manual_seed(0)
+@pytest.mark.parametrize("number", range(len(list(cases()))))
+def test_formulas_on_a_second_device(number):
+    """A result is on the device of the tensors, and as on the CPU."""
+    act, *tensors = list(cases())[number]
+    expected = act(*tensors)
+    with second_device() as device:
+        there = act(*(tensor.to(device) for tensor in tensors))
+        assert there.device == device
+        assert torch.equal(there.cpu(), expected)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +102,7 @@ def test_a_reader_of_every_layout(tiny_reader, layout, changes):
     prompts, texts = zip(*pairs, strict=True)
     sampled = [here.sample(asking(PROMPTS, given)), here.log_probs(prompts, texts)]
     with second_device() as device:
-        there = ResponseSampler(onto(here._model), here.tokenizer, here.options, layout=layout)
+        there = ResponseSampler(onto(here.model), here.tokenizer, here.options, layout=layout)
         assert there.device == device
         there.check()
         found = [there.sample(asking(PROMPTS, given)), there.log_probs(prompts, texts)]
@@ -170,7 +138,7 @@ def test_a_scorer(tiny_reader, tiny_entailment):
     here = scorer().utilities(rows)
     with second_device() as device:
         moved = scorer()
-        onto(moved.sampler._model)
+        onto(moved.sampler.model)
         onto(moved.entailment._model)
         assert moved.sampler.device == moved.entailment.device == device
         there = moved.utilities(rows)

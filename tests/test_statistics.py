@@ -18,13 +18,6 @@ from seper_reward.statistics import (
 )
 
 
-def test_the_interval_of_a_mean_is_that_of_its_normal_approximation():
-    values = np.random.default_rng(1).normal(0.3, 2.0, size=400)
-    low, high = interval_over_questions(lambda numbers: float(values[numbers].mean()), 400)
-    half = 1.96 * values.std() / math.sqrt(400)
-    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.03)
-
-
 def test_rows_of_one_question_are_taken_together():
     values = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
     of_question = [np.arange(3), np.arange(3, 6)]
@@ -36,18 +29,6 @@ def test_rows_of_one_question_are_taken_together():
 
     assert interval_over_questions(mean, 2, resamples=200) == [0.0, 1.0]
     assert set(drawn) == {0.0, 0.5, 1.0}
-
-
-def test_intervals_are_paired():
-    values = np.random.default_rng(2).normal(size=50)
-    one, other = [], []
-    interval_over_questions(
-        lambda numbers: one.append(tuple(numbers)) or float(values[numbers].mean()), 50, resamples=9
-    )
-    interval_over_questions(
-        lambda numbers: other.append(tuple(numbers)) or float(values[numbers].sum()), 50, resamples=9
-    )
-    assert one == other
 
 
 def test_what_has_no_interval():
@@ -146,14 +127,3 @@ def test_unknown_values_leave_their_contexts_out():
     constant = PooledPearson({"one": [1.0, 1.0, math.nan]}, [0.0, 1.0, 0.5], [0, 1, 1])
     assert constant.described(lambda at: constant.pearson("one", at)) == Statistic(None)
     assert constant.p_value("one") is None
-
-
-def slow_auc(values, target):
-    """Return the share of pairs of a positive and a negative item that the positive wins; ties count half."""
-    wins = [
-        1.0 if one > other else 0.5 if one == other else 0.0
-        for one, mark in zip(values, target, strict=True)
-        for other, none in zip(values, target, strict=True)
-        if mark and not none
-    ]
-    return sum(wins) / len(wins) if wins else math.nan

@@ -13,6 +13,10 @@ def belief(value, texts, weights):
     return Belief(estimate, estimate, sampled=said, weights=weights, best_support=support, **columns)
 
 
+def page_of(record):
+    return record._repr_html_()
+
+
 WITHOUT = belief(0.141, ("the <mill>", "Bob"), (0.25, 0.75))
 WITH = belief(0.812, ("Bob", "Ida Voss", "Ann", "x" * 80), (0.05, 0.6, 0.25, 0.1))
 
@@ -30,19 +34,19 @@ def test_a_utility_is_one_line():
     found = Utility(gain, gain, None, None, WITH, WITHOUT, "p1")
     assert repr(found) == "Utility(delta_seper=0.671 [0.500, 0.750], seper 0.141 → 0.812, passage_id='p1')"
     assert "passage_id" not in repr(Utility(gain, gain, None, None, WITH, WITHOUT))
-    page = found._repr_html_()
+    page = page_of(found)
     assert page.startswith("<p>ΔSePer 0.671 [0.500, 0.750], hard 0.671 [0.500, 0.750]</p><table>")
     assert page.count("<tr>") == 3
     assert "passage p1" in page
 
 
 def test_a_belief_in_a_notebook_is_a_table_of_responses():
-    page = WITHOUT._repr_html_()
+    page = page_of(WITHOUT)
     assert page.count("<tr>") == 3
     assert page.index("Bob") < page.index("the &lt;mill&gt;")  # the heaviest first
     assert "0.750" in page
     assert "<mill>" not in page
-    assert belief(0.5, (), ())._repr_html_().count("<tr>") <= 1
+    assert page_of(belief(0.5, (), ())).count("<tr>") <= 1
 
 
 @pytest.mark.parametrize("record", [Query("q", "Where?", "Paris"), Asked("Where?", "Paris")])

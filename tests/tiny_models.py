@@ -1,6 +1,7 @@
 """Tiny random models as folders: what most tests load instead of real ones."""
 
 import json
+import shutil
 from pathlib import Path
 
 import torch
@@ -100,6 +101,15 @@ def make_encoder(folder: Path, whole: bool = False) -> Path:
     word = Transformer(str(folder / "base"), max_seq_length=128)
     SentenceTransformer(modules=[word, Pooling(32)], device="cpu").save_pretrained(str(folder / "model"))
     return folder / "model"
+
+
+def without_dropout(encoder: Path, folder: Path) -> Path:
+    """Copy a folder of a BERT without dropout, whose noise belongs to a process."""
+    shutil.copytree(encoder, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config |= dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"), 0.0)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
 
 
 def make_two_encoders(encoder: Path, folder: Path) -> Path:

@@ -34,9 +34,7 @@ from seper_reward.reward.policy_reader import Weights
 class SharesConfig(LimitOptions, SplitByOptions):
     """How questions are split."""
 
-    test_share: float = setting(
-        0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
-    )
+    test_share: float = setting(0.125, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
         0.125,
         "Share of questions for evaluation during training, or for the thresholds of a policy's rules; may be 0.",
@@ -115,9 +113,7 @@ class RankingConfig(LabelingOptions, LearnFromOptions, InputOptions, SharesConfi
 class ListDefaults:
     """Defaults of training with lists of passages."""
 
-    per_device_train_batch_size: int = setting(
-        8, "Number of questions, each with its list of passages, per step and process."
-    )
+    per_device_train_batch_size: int = setting(8, "Number of questions, each with its list, per step and process.")
     learning_rate: float = setting(5e-5, "Peak learning rate.")
     lr_scheduler_type: str = setting("linear", "Schedule of the learning rate after warm-up.")
     warmup_steps: float = setting(0.1, "Warm-up steps; below 1 a share of all steps.")
@@ -155,9 +151,7 @@ class RetrieverConfig(RankingConfig):
 class RetrieverDefaults(ListDefaults):
     """All SentenceTransformerTrainingArguments of sentence-transformers are settings, too."""
 
-    output_dir: str = setting(
-        "runs/retriever", "Folder of the run; the same command resumes an interrupted run there."
-    )
+    output_dir: str = setting("runs/retriever", "Folder of the run; the same command resumes there.")
 
 
 @dataclass(frozen=True)
@@ -200,21 +194,15 @@ class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
         "Groups of questions to use, by their field group (or the name of their file, without the field) (default: "
         "all questions).",
     )
-    limit_each: Count | None = setting(
-        None, "Number of questions to use from each input, evenly spread over it (default: all)."
-    )
+    limit_each: Count | None = setting(None, "Number of questions from each input, evenly spread (default: all).")
     eval_limit: Count | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
     test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     max_turns: Count = setting(1, "Maximum number of searches per question, >= 1.")
-    max_passage_tokens: Count = setting(
-        64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut."
-    )
+    max_passage_tokens: Count = setting(64, "Length at which passages are cut, in the policy's tokens, >= 1.")
     reader: Weights = setting(
         "separate", "Weights of the reader: separate, policy-base (the policy's without its adapter) or policy."
     )
-    scorer: str | None = setting(
-        None, "YAML file with settings of the reader and the entailment model, as for `seper-reward label`."
-    )
+    scorer: str | None = setting(None, "YAML file with settings of reader and judge, as for `seper-reward label`.")
     cache: str | None = setting(
         None,
         "SQLite file that caches responses and entailment scores, also to resume a killed run; runs on this machine "
@@ -226,9 +214,7 @@ class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
 class PolicyConfig(PolicyTaskConfig, WeightOptions):
     """Train a policy that decides when to search before it answers."""
 
-    init_adapter: str = setting(
-        "runs/policy-warm", "Folder of a warmed-up adapter to start from; 'none' starts with a new one."
-    )
+    init_adapter: str = setting("runs/policy-warm", "Folder of a warmed-up adapter to start from; 'none': a new one.")
     lora_r: int = setting(16, "Rank of a new LoRA adapter on all linear layers; 0 trains all weights.")
     credit: Literal["rollout", "turn"] = setting(
         "rollout",
@@ -282,14 +268,10 @@ class EntailmentConfig(Options):
     """Train an entailment adapter on pairs of premise and hypothesis."""
 
     pairs: str = setting("pairs.jsonl", "Training pairs: rows {premise, hypothesis, label, question?}, JSONL.")
-    dev_pairs: str | None = setting(
-        None, "Held-out pairs to fit the temperature on (default: the logits are not changed)."
-    )
+    dev_pairs: str | None = setting(None, "Held-out pairs to fit the temperature on (default: none is fitted).")
     init_adapter: str | None = setting(None, "Folder of an adapter to start from (default: a new one).")
     lora_r: int = setting(64, "Rank of the LoRA matrices on all linear layers.")
-    temperature: float | None = setting(
-        None, "Temperature that divides the logits (default: fitted on the dev pairs)."
-    )
+    temperature: float | None = setting(None, "Number that divides the logits (default: fitted on the dev pairs).")
 
 
 @dataclass

@@ -69,13 +69,8 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrain
     lora = causal_lora(model, config.lora_r, config.lora_layers)
     if config.init_adapter:
         model, lora = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True), None
-    trainer = SFTTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=Dataset.from_list(learned),
-        processing_class=loaded.tokenizer,
-        peft_config=lora,
-    )
+    dataset = Dataset.from_list(learned)
+    trainer = SFTTrainer(model, arguments, train_dataset=dataset, processing_class=loaded.tokenizer, peft_config=lora)
     return trainer, Counter(str(row.get("kind", "")) for row in rows)
 
 

@@ -19,12 +19,11 @@ def command(arguments: list[str]) -> str:
     from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.json_files import write_lines
     from seper_reward.scorer import SePerScorer
-    from seper_reward.types import KNOWN
 
     answers = None if config.answers is None else read_gold_answers(config.answers)
     rollouts = read_usable_rollouts(config.input, config, answers)
     with reporting("audit-searches", config) as report:
-        result = audit_searches(SePerScorer.from_pretrained(config), rollouts, needed=KNOWN, margin=config.margin)
+        result = audit_searches(SePerScorer.from_pretrained(config), rollouts, margin=config.margin)
         report(result)
     if config.searches and process_state().is_main_process:
         write_lines(Path(config.searches), map(asdict, result.by_search))

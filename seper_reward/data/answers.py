@@ -12,19 +12,9 @@ from seper_reward.runtime.imports import named_callable, need
 from seper_reward.types import Answers, Belief
 
 _ABSTENTIONS = {
-    "unknown",
-    "i don t know",
-    "i do not know",
-    "don t know",
-    "do not know",
-    "not known",
-    "not mentioned",
-    "not stated",
-    "not specified",
-    "no answer",
-    "unanswerable",
-    "n/a",
-}
+    "unknown", "i don t know", "i do not know", "don t know", "do not know", "not known", "not mentioned",
+    "not stated", "not specified", "no answer", "unanswerable", "n/a",
+}  # fmt: skip
 AnswerMetric = Callable[[str, Answers], float]  # (response, gold answer) -> [0, 1]
 
 
@@ -116,12 +106,7 @@ def bleu() -> AnswerMetric:
 
 def answer_metric(name: str) -> AnswerMetric:
     """Return a metric by name, or the callable of a response and the aliases at ``package.module:name``."""
-    known = {
-        "exact_match": exact_match,
-        "contains_answer": contains_answer,
-        "accuracy": accuracy,
-        "token_f1": token_f1,
-    }
+    known = {metric.__name__: metric for metric in (exact_match, contains_answer, accuracy, token_f1)}
     if name == "rouge_l":
         return rouge_l()
     if ":" in name:

@@ -181,12 +181,12 @@ def _squad_rows(document: Mapping[str, object]) -> list[object]:
         return []
     return [
         {
-            "id": qa["id"],
             "title": article.get("title", ""),
             "context": paragraph["context"],
+            "id": qa["id"],
             "question": qa["question"],
-            "answers": {"text": [answer["text"] for answer in qa.get("answers") or []]},
         }
+        | {"answers": {"text": [answer["text"] for answer in qa.get("answers") or []]}}
         for article in articles
         for paragraph in article["paragraphs"]
         for qa in paragraph["qas"]

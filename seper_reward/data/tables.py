@@ -33,26 +33,17 @@ def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
     """
     import datasets
 
-    builder, options, separator = path.suffix[1:], {}, ""
+    builder, separator = path.suffix[1:], ""
+    options: dict[str, Any] = {}
     if builder not in ("parquet", "arrow"):
+        builder = "csv"
         names, separator = _header(path)
         columns = [*names, NO_COLUMN]
-        builder, options = (
-            "csv",
-            {
-                "sep": separator,
-                "quoting": csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
-                "encoding": "utf-8-sig",
-                "features": datasets.Features({name: datasets.Value("string") for name in columns}),  # 007 stays 007
-                "keep_default_na": False,  # texts such as NA are answers
-                "na_values": [""],
-                # else pandas takes longer rows for rows with an index
-                "names": columns,
-                "header": None,
-                "skiprows": 1,
-                "index_col": False,
-            },
-        )
+        # with names, no header and no index, else pandas takes longer rows for rows with an index
+        options = {"names": columns, "header": None, "skiprows": 1, "index_col": False, "sep": separator}
+        options |= {"features": datasets.Features({name: datasets.Value("string") for name in columns})}  # 007 stays
+        options |= {"encoding": "utf-8-sig", "keep_default_na": False, "na_values": [""]}  # NA may be an answer
+        options["quoting"] = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
     warnings.filterwarnings("ignore", "Length of header or names")  # rows that are too long are rejected one by one
     logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # it logs errors that it raises as well
     with _one_line_errors(str(path)):

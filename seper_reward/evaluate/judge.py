@@ -106,13 +106,10 @@ class Agreement(Record):
         bars.legend(ncols=4, loc="lower center", fontsize=8)
         table = self.calibration["reliability"]
         curve.plot([0, 1], [0, 1], color="#d5d8dc")
-        curve.plot([row["mean_probability"] for row in table], [row["share_true"] for row in table], color="#4c9f70")
-        curve.scatter(
-            [row["mean_probability"] for row in table],
-            [row["share_true"] for row in table],
-            s=[10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table],
-            color="#4c9f70",
-        )
+        points = [row["mean_probability"] for row in table], [row["share_true"] for row in table]
+        curve.plot(*points, color="#4c9f70")
+        areas = [10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table]
+        curve.scatter(*points, s=areas, color="#4c9f70")
         curve.set_xlabel("entailment probability (area: number of responses)")
         curve.set_ylabel("share that people call equivalent")
         curve.set_title(f"expected calibration error {self.calibration['ece']:.3f}", fontsize=10)
@@ -264,9 +261,8 @@ def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool =
     for rows in in_batches(verdicts, _CHUNK):
         pairs = [Pair(verdict.question, verdict.response, alias) for verdict in rows for alias in verdict.answers]
         probs = judge.probs(pairs, verbatim=verbatim).rows(pairs)
-        best += [
-            group[group[:, 0].argmax()] for group in torch.split(probs, [len(verdict.answers) for verdict in rows])
-        ]
+        groups = torch.split(probs, [len(verdict.answers) for verdict in rows])
+        best += [group[group[:, 0].argmax()] for group in groups]
     return torch.stack(best)
 
 

@@ -133,20 +133,18 @@ class SearchAudit(Record):
         save_figure(figure, path)
 
 
-def audit_searches(
-    scorer: SePerScorer, rollouts: Sequence[Rollout], *, needed: float = KNOWN, margin: float = MARGIN
-) -> SearchAudit:
+def audit_searches(scorer: SePerScorer, rollouts: Sequence[Rollout], *, margin: float = MARGIN) -> SearchAudit:
     """Measure the effect of each search on a reader's belief in the gold answer; processes share the rollouts.
 
-    The reader is preferably the agent's base model. ``needed`` is the SePer without a passage, by other samples
-    (``known_before``), below which a question needs a search; a search helped (harmed) if its ΔSePer is above
+    The reader is preferably the agent's base model. A question needs a search if SePer without a
+    passage, by other samples (``known_before``), is below ``KNOWN``; a search helped (harmed) if its ΔSePer is above
     ``margin`` (below ``-margin``). Raises ``ValueError`` if no rollout can be measured.
     """
     queries = [Query(rollout.question, rollout.question, rollout.answers) for rollout in rollouts]
     shown = [[rollout.found_by(searches) for searches in range(len(rollout.turns) + 1)] for rollout in rollouts]
     beliefs, before = measured(scorer, queries, shown), known_before(scorer, queries)
     scored = [
-        (rollout, contexts, by_context, seper < needed)
+        (rollout, contexts, by_context, seper < KNOWN)
         for rollout, contexts, by_context, seper in zip(rollouts, shown, beliefs, before, strict=True)
         if by_context is not None and seper is not None
     ]
@@ -169,7 +167,7 @@ def audit_searches(
                     query=turn.query,
                     seper_before=rounded(seper[number - 1]),
                     needed=need,
-                    unsure_before=seper[number - 1] < needed,
+                    unsure_before=seper[number - 1] < KNOWN,
                     delta_seper=rounded(gain.delta_seper),
                     std_error=rounded(gain.std_error),
                     low=rounded(gain.soft.low),
@@ -182,7 +180,7 @@ def audit_searches(
         questions=len({rollout.question for rollout in audited}),
         searches=len(rows),
         left_out=len(rollouts) - len(audited),
-        needed_below=needed,
+        needed_below=KNOWN,
         margin=margin,
         measures=_measures(audited, needs, right_answers(scorer, audited), rows, margin),
         kinds=_kinds(rows),

@@ -119,10 +119,8 @@ class Labeler:
 
         new: dict[str, list[object]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
         for row in _label_rows(rows, self._labeler, label_all, self._columns, whole=True):
-            added: tuple[object, ...]
-            if isinstance(row, UnscorableError):
-                added = [], [], "", str(row)
-            else:
+            added: tuple[object, ...] = [], [], "", str(row)
+            if not isinstance(row, UnscorableError):
                 labeled = labeled_query(row, self._labeler.name)
                 line = json_line(row, default=str, allow_nan=False).rstrip("\n")
                 added = list(map(float, labeled.labels)), list(map(float, labeled.std_errors)), line, ""

@@ -138,8 +138,6 @@ class JudgmentOptions:
 def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Similarity = operator.eq) -> Plan:
     """Return the plan of a method for a question with P >= 1 passages; ``seed`` seeds the orders of ``k_sampling``."""
     everything = tuple(range(passages))
-    if options.method == "k_sampling":
-        return (yield from _k_sampling(options, everything, seed))
     if options.method == "rank_gpt":
         (ranked,) = yield [Ask("relevance", everything)]
         order = _require(ranked)
@@ -156,9 +154,7 @@ def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Sim
         chosen = tuple(place for vote in votes for place in vote.chosen)
         return Judgment(chosen, _first(chosen, everything), tuple(votes))
     if options.writes_both:
-        (reply,) = yield [Ask(_BOTH[options.kind], everything)]
-        vote = _vote(_require(reply), everything)
-        return Judgment(vote.chosen, _first(vote.chosen, everything), (vote,))
+        return (yield from _votes(options, everything, seed))
     return (yield from _rounds(options, everything, similarity))
 
 
@@ -202,13 +198,18 @@ def _useful(form: Form, shown: Places, answer: str) -> Generator[list[Ask], list
     return tuple(place for place, useful in zip(shown, replies, strict=True) if _require(useful))
 
 
-def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan:
+def _votes(options: JudgmentOptions, everything: Places, seed: str) -> Plan:
     draw, orders = random.Random(seed), {everything: None}  # the given order, and distinct random ones
-    while len(orders) < min(options.samples, math.factorial(len(everything))):
+    samples = options.samples if options.method == "k_sampling" else 1
+    while len(orders) < min(samples, math.factorial(len(everything))):
         orders[tuple(draw.sample(everything, len(everything)))] = None
     asks = [Ask(_BOTH[options.kind], order) for order in orders]
     replies = yield asks
-    rounds = [_vote(reply, ask.shown) for ask, reply in zip(asks, replies, strict=True) if reply is not None]
+    rounds = [
+        Round(reply[0], tuple(place for place in ask.shown if place in reply[1]))
+        for ask, reply in zip(asks, replies, strict=True)
+        if reply is not None
+    ]
     if not rounds:
         raise UnscorableError(_UNPARSABLE)
     sizes = Counter(len(vote.chosen) for vote in rounds)
@@ -216,11 +217,6 @@ def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan
     votes = Counter(place for vote in rounds for place in vote.chosen)
     order = tuple(sorted(everything, key=lambda place: (-votes[place], place)))
     return Judgment(order[:size], order, tuple(rounds))
-
-
-def _vote(reply: Reply, shown: Places) -> Round:
-    answer, chosen = reply
-    return Round(answer, tuple(place for place in shown if place in chosen))
 
 
 def _first(chosen: Places, shown: Places) -> Places:

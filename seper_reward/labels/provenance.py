@@ -25,14 +25,12 @@ def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapp
         "threads_per_process": torch.get_num_threads(),
         **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
     }
+    others = {name: version(name) for name in ("accelerate", "datasets", "peft", "tokenizers", "trl")}
     return {
         "labels_hash": content_key(decides),
         "decides": decides,
         "settings": dict(settings),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("accelerate", "datasets", "peft", "tokenizers", "trl")},
-        },
+        "versions": {"python": platform.python_version(), **others},
         "platform": platform.platform(),
         "processes": process_state().num_processes,
     }

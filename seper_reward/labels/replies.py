@@ -1,7 +1,10 @@
 """Strict parsers of a reader's replies to requests for judgments: they never guess. Pure."""
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 _NUMBERS = r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]"
 _SET = re.compile(rf"{_NUMBERS}(?:\s*(?:,|;|and)?\s*{_NUMBERS})*\.?")
 _ORDER = re.compile(rf"{_NUMBERS}(?:\s*[>,]?\s*{_NUMBERS})*\.?")
@@ -28,9 +31,7 @@ def text_and_numbers(text: str, count: int) -> tuple[str, tuple[int, ...]] | Non
     >>> text_and_numbers("Answer: Ann Lee\nUseful: [3], [1]", 3), text_and_numbers("Ann Lee [3]", 3)
     (('Ann Lee', (3, 1)), None)
     """
-    parts = _BOTH.fullmatch(text.strip())
-    numbers = chosen_numbers(parts[2], count) if parts else None
-    return None if parts is None or numbers is None else (parts[1], numbers)
+    return _text_and(text, lambda part: chosen_numbers(part, count))
 
 
 def text_and_verdict(text: str) -> tuple[str, bool] | None:
@@ -39,9 +40,7 @@ def text_and_verdict(text: str) -> tuple[str, bool] | None:
     >>> text_and_verdict("Answer: Ann Lee\nUseful: yes"), text_and_verdict("Ann Lee, yes")
     (('Ann Lee', True), None)
     """
-    parts = _BOTH.fullmatch(text.strip())
-    verdict = yes_or_no(parts[2]) if parts else None
-    return None if parts is None or verdict is None else (parts[1], verdict)
+    return _text_and(text, yes_or_no)
 
 
 def ordered_numbers(text: str, count: int) -> tuple[int, ...] | None:
@@ -63,6 +62,12 @@ def yes_or_no(text: str) -> bool | None:
     """
     match = _YES_OR_NO.fullmatch(text.strip())
     return match[1].casefold() == "yes" if match else None
+
+
+def _text_and(reply: str, parse: Callable[[str], T | None]) -> tuple[str, T] | None:
+    parts = _BOTH.fullmatch(reply.strip())
+    judged = parse(parts[2]) if parts else None
+    return None if parts is None or judged is None else (parts[1], judged)
 
 
 def _numbers(reply: str, count: int) -> tuple[int, ...] | None:

@@ -281,22 +281,15 @@ def label_of_sets(rows: Iterable[Mapping[str, Any]]) -> str | None:
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, object]:
     ids = [passage.id for passage in query.passages]
+    given_ids, shown_ids = ([ids[place] for place in places] for places in (label.given, label.shown))
+    numbers: dict[str, object] = {}
+    columns = ((labeler, label.gain, ""), ("utility", label.utility, "_utility"))
+    for name, estimate, suffix in (*columns, ("interaction", label.interaction, "_interaction")):
+        numbers |= {name: estimate.value, **interval_fields(estimate, suffix)}
     return {
-        "given": [ids[place] for place in label.given],
-        "passage_id": ids[label.passage],
-        "shown": [ids[place] for place in label.shown],
-        **rounded(
-            {
-                labeler: label.gain.value,
-                **interval_fields(label.gain),
-                "utility": label.utility.value,
-                **interval_fields(label.utility, "_utility"),
-                "interaction": label.interaction.value,
-                **interval_fields(label.interaction, "_interaction"),
-                **label.details,
-            }
-        ),
-    }
+        "given": given_ids, "passage_id": ids[label.passage], "shown": shown_ids,
+        **rounded({**numbers, **label.details}),
+    }  # fmt: skip
 
 
 def _set_labels(rows: Sequence[Mapping[str, Any]], passages: Sequence[Passage], column: str) -> tuple[SetLabel, ...]:

@@ -147,16 +147,13 @@ def refuse_other_kinds(config: Any, name: str) -> None:
     kind = type(config)
     masks = not (getattr(config, "is_decoder", False) or getattr(config, "causal", False))
     own_code = getattr(config, "auto_map", None) or {}
-    problem = None
-    if getattr(config, "is_encoder_decoder", False):
-        problem = "is an encoder-decoder"
-    elif kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
-        problem = "is half of an encoder-decoder"
-    elif kind in MODEL_FOR_MASKED_LM_MAPPING and masks:
-        problem = "is an encoder"
-    elif kind not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own_code:
-        problem = "does not continue texts"
-    if problem:
+    problems = {
+        "is an encoder-decoder": getattr(config, "is_encoder_decoder", False),
+        "is half of an encoder-decoder": kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+        "is an encoder": kind in MODEL_FOR_MASKED_LM_MAPPING and masks,
+        "does not continue texts": kind not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own_code,
+    }
+    for problem in (name for name, holds in problems.items() if holds):
         architecture = (config.architectures or [config.model_type])[0]
         raise ValueError(
             f"reader={name!r} ({architecture}) {problem}; expected a causal language model, such as Llama or Qwen"

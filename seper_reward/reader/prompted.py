@@ -143,13 +143,14 @@ class PromptedReader:
         def compute(missing: list[int]) -> list[Responses | UnscorableError]:
             return self.sampler.sample([distinct[at] for at in missing])
 
-        rows = answers_through(self.cache, "responses", self.sampler, self._keys(distinct), compute, Responses)
-        for at, row in enumerate(rows):
-            if not isinstance(row, UnscorableError) and (reason := _thoughts_problem(row, self.sampler)):
+        keys = self._keys(distinct)
+        answers = answers_through(self.cache, "responses", self.sampler, keys, compute, Responses)
+        sampled = dict(zip(distinct, answers, strict=True))
+        for request, responses in sampled.items():
+            if not isinstance(responses, UnscorableError) and (reason := _thoughts_problem(responses, self.sampler)):
                 if closed_book:
                     raise ValueError(reason)
-                rows[at] = UnscorableError(reason)
-        sampled = dict(zip(distinct, rows, strict=True))
+                sampled[request] = UnscorableError(reason)
         return [sampled[request] for request in requests]
 
     def expect(
@@ -206,8 +207,8 @@ class PromptedReader:
         ]
 
         def compute(missing: list[int]) -> list[float | UnscorableError]:
-            rows = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
-            return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in rows]
+            results = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            return [result if isinstance(result, UnscorableError) else float(result.mean()) for result in results]
 
         keys = [(self.sampler.options.max_new_tokens, *pair) for pair in pairs]
         means = iter(answers_through(self.cache, "answer log-prob", self.sampler, keys, compute))

@@ -120,8 +120,8 @@ def count_work(
     """Count calls, and tokens of prompts and of their responses or given texts, in the active profiles."""
 
     def numbers() -> dict[str, int]:
-        rows = [row for row in results if not isinstance(row, UnscorableError)]
-        texts = (row.token_log_probs if isinstance(row, Responses) else [row] for row in rows)
+        usable = [result for result in results if not isinstance(result, UnscorableError)]
+        texts = (result.token_log_probs if isinstance(result, Responses) else [result] for result in usable)
         return {
             "calls": calls,
             "prompt_tokens": sum(map(len, prompts)),

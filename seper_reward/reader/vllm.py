@@ -98,7 +98,7 @@ class VLLMSampler(Sampler):
         vllm, before = need("vllm", "vllm"), set(threading.enumerate())
         name, revision = split_revision(options.reader)
         tokenizer = with_template(load_tokenizer(options.reader, options), options.chat_template)
-        with tempfile.TemporaryDirectory() as folder, _own_devices(options.tensor_parallel_size):
+        with tempfile.TemporaryDirectory() as folder, own_devices(options.tensor_parallel_size):
             source = merged_folder(options.reader, options, Path(folder))
             llm = vllm.LLM(
                 str(source),
@@ -112,7 +112,7 @@ class VLLMSampler(Sampler):
                 max_logprobs=NEXT_TOKENS,
                 **({} if torch.accelerator.is_available() else _ON_CPU),
             )
-            _end_at_exit(llm, set(threading.enumerate()) - before)
+            end_at_exit(llm, set(threading.enumerate()) - before)
             files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
             hashes = [[file.name, file_hash(file)] for file in files if file.suffix in (".safetensors", ".json")]
         identity = hash_with_tokenizer(["vllm", hashes or [name, revision]], tokenizer)
@@ -161,7 +161,7 @@ class VLLMSampler(Sampler):
         with self._lock, timed("prefill"):
             names = self._enqueue([[*ids, *tokens] for ids, tokens in usable], [self._reading()] * len(usable))
             rows = (
-                torch.tensor(self._log_probs_of(ids, tokens, output), dtype=torch.float32)
+                torch.tensor(_log_probs(self._rows(ids, tokens, output), tokens), dtype=torch.float32)
                 for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
             )
             results = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
@@ -263,11 +263,8 @@ class VLLMSampler(Sampler):
 
     def _leaf(self, ids: list[int], answer: GivenResponse, output: object) -> Leaf:
         *rows, after = self._rows(ids, self._closed(answer), output, NEXT_TOKENS)
-        log_probs = [row[token].logprob for row, token in zip(rows, answer.read, strict=True)]
+        log_probs = _log_probs(rows, answer.read)
         return leaf_before(answer, log_probs, {token: candidate.logprob for token, candidate in after.items()})
-
-    def _log_probs_of(self, ids: list[int], tokens: Sequence[int], output: object) -> list[float]:
-        return [row[token].logprob for row, token in zip(self._rows(ids, tokens, output), tokens, strict=True)]
 
     def _rows(self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0) -> list[dict[int, Any]]:
         """Return the log-probabilities at each token after the prompt ``ids``."""
@@ -278,12 +275,15 @@ class VLLMSampler(Sampler):
 
 
 def _completion(drawn: Any) -> Completion:
-    log_probs = [row[token].logprob for row, token in zip(drawn.logprobs, drawn.token_ids, strict=True)]
-    stop_string = isinstance(drawn.stop_reason, str)
-    return Completion(list(drawn.token_ids), log_probs, "", drawn.finish_reason == "stop", stop_string)
+    tokens, stop_string = list(drawn.token_ids), isinstance(drawn.stop_reason, str)
+    return Completion(tokens, _log_probs(drawn.logprobs, tokens), "", drawn.finish_reason == "stop", stop_string)
 
 
-def _end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
+def _log_probs(rows: Sequence[Any], tokens: Sequence[int]) -> list[float]:
+    return [row[token].logprob for row, token in zip(rows, tokens, strict=True)]
+
+
+def end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
     """Let vLLM's processes and threads end before Python does: a thread that then still runs can abort the process."""
     engine = weakref.ref(llm.llm_engine.engine_core)
 
@@ -297,7 +297,7 @@ def _end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
 
 
 @contextlib.contextmanager
-def _own_devices(count: int) -> Iterator[None]:
+def own_devices(count: int) -> Iterator[None]:
     """Show vLLM's processes only the accelerators of this rank of a launcher, and no variables of the launcher."""
     names = (*_LAUNCHER, "CUDA_VISIBLE_DEVICES", _START)
     env = {name: os.environ.pop(name) for name in names if name in os.environ}

@@ -92,18 +92,11 @@ class Axis:
 def write_page(path: str | Path, labels: str | Path, *, margin: float = MARGIN) -> None:
     """Write a folder of labels as one HTML page; data is always escaped."""
     path, script = Path(path), _asset("report.js")
-    page = (
-        _environment()
-        .get_template("report.html.jinja")
-        .render(
-            labels=_labels(Path(labels), margin),
-            unit=Axis(0.0, 1.0),
-            style=_asset("report.css"),
-            script=script,
-            # browsers run only this script on the page, and load nothing
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        )
-    )
+    # browsers run only this script on the page, and load nothing
+    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assets = {"style": _asset("report.css"), "script": script, "script_hash": script_hash}
+    template = _environment().get_template("report.html.jinja")
+    page = template.render(labels=_labels(Path(labels), margin), unit=Axis(0.0, 1.0), **assets)
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path):
         path.write_text(page, encoding="utf-8")
@@ -134,7 +127,7 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
         "margin": margin,
         "axis": axis,
         "summary": summary,
-        "notes": [*_notes(folder, summary, column), *_left_out(len(rows) - len(shown))],
+        "notes": _notes(folder, summary, column, left_out=len(rows) - len(shown)),
         "mean": sum(passage.label for passage in passages) / len(passages),
         "baseline": sum(baselines) / len(baselines) if baselines else None,
         "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),
@@ -167,14 +160,8 @@ def _name(column: str) -> str:
     return "ΔSePer" if column == DELTA_SEPER else column.replace("_", " ")
 
 
-def _left_out(questions: int) -> list[str]:
-    """Return a note on the questions whose label is another one."""
-    left_out = f"not on this page, since they have no gold answers: {plural(questions, 'question')}"
-    return [f"{left_out}, labelled by {QUESTION_GAIN}"] if questions else []
-
-
-def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
-    """Return the warnings and notes that come first on the page."""
+def _notes(folder: Path, summary: Mapping[str, Any], column: str, left_out: int) -> list[str]:
+    """Return the warnings and notes that come first on the page; ``left_out`` questions have another label."""
     notes = [sets_line(summary["sets"])] if "sets" in summary else []
     if (folder / PLACEBO).is_file():
         values = [row["passages"][0][column] for _, row in read_valid_rows(folder / PLACEBO)]
@@ -184,7 +171,11 @@ def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
                 f"labels of that passage vary by {statistics.stdev(values):.3f} (standard deviation) over questions, "
                 "and smaller differences between passages may be noise"
             )
-    return notes + summary_warnings(summary)
+    notes += summary_warnings(summary)
+    if left_out:
+        unanswered = f"not on this page, since they have no gold answers: {plural(left_out, 'question')}"
+        notes.append(f"{unanswered}, labelled by {QUESTION_GAIN}")
+    return notes
 
 
 def _panels(passages: Sequence[LabeledPassage], labeled: Sequence[LabeledQuery]) -> list[dict[str, object]]:
@@ -257,12 +248,9 @@ def _value(value: object) -> str:
 
 
 def _environment() -> jinja2.Environment:
+    loader, undefined = jinja2.FileSystemLoader(_PAGE), jinja2.StrictUndefined
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_PAGE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     filters: dict[str, Callable[[Any], object]] = {
         "signed": lambda value: f"{value:+.2f}".replace("-", "−"),

@@ -59,21 +59,12 @@ def labeled_passages(
         for place, (low, high) in enumerate(label_intervals(row, column)):
             records.append(
                 LabeledPassage(
-                    question=number,
-                    place=place,
-                    label=row.labels[place],
-                    low=low,
-                    high=high,
-                    verdict=verdict(low, high, margin),
-                    group=group_of(row.query),
-                    role=role_of(passages[place]),
-                    relevant=is_relevant(passages[place]) if marked else None,
-                    baseline=row.baseline_seper,
-                    exported=trained.labels[place],
-                    grade=grades[place],
-                    positive=place in positives,
+                    number, place, row.labels[place], low, high, verdict(low, high, margin),
+                    group=group_of(row.query), role=role_of(passages[place]),
+                    relevant=is_relevant(passages[place]) if marked else None, baseline=row.baseline_seper,
+                    exported=trained.labels[place], grade=grades[place], positive=place in positives,
                 )
-            )
+            )  # fmt: skip
     return records
 
 
@@ -181,14 +172,7 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
     shares = []
     for place, marks in sorted(bins.items()):
         test = binomtest(sum(marks), len(marks))
-        interval = test.proportion_ci(method="wilson")
-        shares.append(
-            {
-                "low": edges[place],
-                "high": edges[place + 1],
-                "n": len(marks),
-                "share": rounded(float(test.statistic)),
-                "interval": [rounded(float(interval.low)), rounded(float(interval.high))],
-            }
-        )
+        interval = [rounded(float(end)) for end in test.proportion_ci(method="wilson")]
+        share = {"n": len(marks), "share": rounded(float(test.statistic)), "interval": interval}
+        shares.append({"low": edges[place], "high": edges[place + 1], **share})
     return shares

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Any
 
-from seper_reward.labels.integrity import label_files
+from seper_reward.labels.integrity import PLACEBO, PROVENANCE, REJECTED, SUMMARY, label_files
 from seper_reward.labels.rows import labeled_query
 from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
@@ -150,16 +150,12 @@ class LabelTracker:
             labels.extend(row.labels)
             gains.extend(gain for detail in row.details if (gain := detail.get("question_gain")) is not None)
             examples += [_example(row, place, column) for place in range(len(row.labels)) if at < _EXAMPLES]
-        if baselines:
-            self._run.histogram("baseline_seper", baselines)
-        self._run.histogram(column, labels)
-        if gains:
-            self._run.histogram("question_gain", gains)
+        for name, values in (("baseline_seper", baselines), (column, labels), ("question_gain", gains)):
+            if values:
+                self._run.histogram(name, values)
         self._run.table("examples", examples)
         self._run.summary(summary)
-        names = ["provenance.json", "rejected.jsonl", "summary.json"] + (
-            ["placebo.jsonl"] if "placebo" in summary else []
-        )
+        names = (PROVENANCE, REJECTED, SUMMARY, *([PLACEBO] if "placebo" in summary else []))
         self._run.artifact("labels", "dataset", [*files, *(folder / name for name in names)], summary)
 
 

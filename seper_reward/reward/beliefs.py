@@ -4,7 +4,7 @@ import itertools
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,20 +70,18 @@ class BeliefMemory:
             self._bytes = 0
 
     def recall(self, requests: Iterable[Asked]) -> Findings:
-        """Return the cached beliefs of questions, which are then the most recently used ones, and what is missing."""
+        """Return the cached beliefs of questions, and what is missing."""
         distinct = merged(requests)
         keys = list(itertools.chain.from_iterable(map(_keys, distinct)))
-        known = {}
         with self._lock:
-            for key in keys:
-                if key in self._entries:
-                    self._entries.move_to_end(key)
-                    known[key] = self._entries[key][0]
-        missing = _drop_empty([_missing_part(request, known) for request in distinct])
-        return Findings(missing, [float(key in known) for key in keys], known)
+            known = {key: self._entries[key][0] for key in keys if key in self._entries}
+        for place, request in enumerate(distinct):
+            pairs = zip(_keys(request), request.contexts, strict=True)
+            distinct[place] = replace(request, contexts=tuple(context for key, context in pairs if key not in known))
+        return Findings(_drop_empty(distinct), [float(key in known) for key in keys], known)
 
     def remember(self, findings: Findings) -> None:
-        """Cache the beliefs of a finished measurement."""
+        """Cache the beliefs of a finished measurement, which are then the most recently used ones."""
         with self._lock:
             for key, belief in findings.beliefs.items():
                 _, before = self._entries.pop(key, (None, 0))
@@ -120,11 +118,6 @@ def merged(requests: Iterable[Asked]) -> list[Asked]:
     return [
         Asked(*question, tuple(contexts.values()), tuple(texts)) for question, (contexts, texts) in questions.items()
     ]
-
-
-def _missing_part(request: Asked, known: Mapping[Key, object]) -> Asked:
-    missing = [context for key, context in zip(_keys(request), request.contexts, strict=True) if key not in known]
-    return replace(request, contexts=tuple(missing))
 
 
 def _parts(request: Asked) -> list[Asked]:

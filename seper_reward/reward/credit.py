@@ -34,11 +34,6 @@ class Credit:
     answer: float
     others: tuple[float, ...] = ()
 
-    @property
-    def by_message(self) -> tuple[float, ...]:
-        """``others``, with 0 for each message if it is empty."""
-        return self.others or (0.0,) * len(self.calls)
-
 
 def credit_of(rollout: Rollout, score: Score | None) -> Credit | str:
     """Return the rewards of the parts of a rollout, or the reason why they are unknown."""
@@ -61,11 +56,9 @@ def turn_rewards(credit: Credit) -> list[float]:
     >>> turn_rewards(Credit((1, 0, 2, 0), (0.5, -0.25, 0.25), 1.0))
     [0.5, 0.0, 0.0, 1.0]
     """
-    searches = iter(credit.searches)
-    rewards = [
-        sum(itertools.islice(searches, calls), other)
-        for calls, other in zip(credit.calls, credit.by_message, strict=True)
-    ]
+    searches, others = iter(credit.searches), credit.others or [0.0] * len(credit.calls)
+    parts = zip(credit.calls, others, strict=True)
+    rewards = [sum(itertools.islice(searches, calls), other) for calls, other in parts]
     return [*rewards[:-1], rewards[-1] + credit.answer]
 
 

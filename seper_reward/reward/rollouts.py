@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from seper_reward.data.answers import as_answers, is_list
 from seper_reward.data.rows import as_text, clean, is_empty_passage, is_missing, is_unicode, shown
@@ -92,6 +92,22 @@ class Score:
         return tuple(after.seper - before.seper for before, after in itertools.pairwise(self.beliefs))
 
 
+class _Entry(NamedTuple):
+    """One entry of each column of ``read_rollouts``, ``None`` without the column, and whether it is of ``others``."""
+
+    question: Any
+    answers: Any
+    completion: Any
+    environment: Any
+    passages: Any
+    other: bool
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the searches are in the completion: neither recorded nor a column of passages."""
+        return not (self.other or _records(self.environment) or self.passages is not None)
+
+
 def read_rollouts(
     question: Sequence[str | None] | None = None,
     answers: Sequence[Answers | None] | None = None,
@@ -141,26 +157,26 @@ def read_rollouts(
     count = next(len(column) for column in (question, environments) if column is not None)
     if others is None:
         others = [env is not None and not _records(env) for env in environments or [None] * count]
-    names = ("question", "answers", "completions", "environments", "passages")
-    columns = (question, answers, completions, environments, passages)
-    lengths = {name: len(column) for name, column in zip(names, columns, strict=True) if column is not None}
+    columns = {"question": question, "answers": answers, "completions": completions}
+    columns |= {"environments": environments, "passages": passages}
+    lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ValueError(f"columns must have one entry per rollout, got different lengths: {sizes}")
-    rows = list(zip(*([None] * count if column is None else column for column in columns), strict=True))
+    full = ([None] * count if column is None else column for column in columns.values())
+    entries = [_Entry(*values) for values in zip(*full, others, strict=True)]
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
-    mask = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
-    tools.see(row[2] for row in itertools.compress(rows, mask))  # other rows have passages or recorded searches
+    tools.see(entry.completion for entry in entries if entry.is_read)
     pattern = compile_answer_pattern(answer_pattern)
 
-    def read(other: bool, row: Sequence[object]) -> Rollout:
-        if other:
+    def read(entry: _Entry) -> Rollout:
+        if entry.other:
             return unusable(OTHERS)
-        if completions is not None and row[2] is None:
+        if completions is not None and entry.completion is None:
             return unusable("the completion is None")
-        return _rollout(row, passage_tag, pattern, tools, thinking)
+        return _rollout(entry, passage_tag, pattern, tools, thinking)
 
-    return [read(other, row) for other, row in zip(others, rows, strict=True)]
+    return list(map(read, entries))
 
 
 def begins_in_thought(prompts: Sequence[object], completions: Sequence[object]) -> bool:
@@ -190,7 +206,7 @@ def rows_of_others(
                 "each row's environment; add it, or leave environment out"
             )
         return [row_name != name for row_name in names]
-    if names is None and environments and not any(hasattr(environment, "turns") for environment in environments):
+    if names is None and environments and not any(map(_records, environments)):
         raise ValueError(
             f"{type(environments[0]).__name__} does not record its searches; give it a list turns of "
             "seper_reward.reward.turns.Turn, or use search_environment"
@@ -209,9 +225,9 @@ def tagged_block(tag: str) -> re.Pattern[str]:
 
 
 def _rollout(
-    row: Sequence[object], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools, thinking: bool
+    entry: _Entry, passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools, thinking: bool
 ) -> Rollout:
-    question, answers, completion, environment, passages = row
+    question, answers, completion, environment, passages, _ = entry
     question = getattr(environment, "question", None) if question is None else question
     answers = getattr(environment, "answers", None) if answers is None else answers
     if not _records(environment):

@@ -123,8 +123,8 @@ def messages_by_mask(mask: Tensor) -> Tensor:
 
     ``mask`` is ``(T,)`` bool: whether the policy generated the token. TRL's tool results separate its messages.
 
-    >>> messages_by_mask(torch.tensor([True, True, False, True, False])).tolist()
-    [0, 0, -1, 1, -1]
+    >>> messages_by_mask(torch.tensor([False, True, True, False, True])).tolist()
+    [-1, 0, 0, -1, 1]
     """
     before = torch.nn.functional.pad(mask[:-1], (1, 0), value=False)
     return ((mask & ~before).cumsum(0) - 1).masked_fill(~mask, -1)

@@ -84,10 +84,6 @@ class Cache:
         values = self._get(keys)
         return [position for position, key in enumerate(keys) if key not in values]
 
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
-
     def _get(self, keys: Sequence[str]) -> dict[str, str]:
         try:
             with self._lock:
@@ -179,7 +175,11 @@ def answers_through(
 
     def stored(missing: list[int]) -> Sequence[object]:
         answers = compute(missing)
-        return answers if record is None else [row if isinstance(row, Exception) else to_json(row) for row in answers]
+        if record is None:
+            return answers
+        return [answer if isinstance(answer, Exception) else to_json(answer) for answer in answers]
 
-    rows = cache.through(content_keys(kind, model, inputs), stored)
-    return [row if record is None or isinstance(row, Exception) else from_json(record, row) for row in rows]
+    answers = cache.through(content_keys(kind, model, inputs), stored)
+    if record is None:
+        return answers
+    return [answer if isinstance(answer, Exception) else from_json(record, answer) for answer in answers]

@@ -19,6 +19,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
+from seper_reward.reward.rollouts import Score
 from seper_reward.serving.bodies import BeliefsBody, QueryBody, RewardsBody, RolloutFormat, UtilitiesBody, read_bodies
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
 from seper_reward.serving.token import TokenGuard
@@ -52,13 +53,7 @@ def build_app(
     async def beliefs(request: Request, body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
         """Beliefs given sets of passages, and the support of a gold answer by each text; for `SePerReward`."""
         outcomes = await scoring.ask([question.asked for question in body.asked], deadline, request.receive)
-        results = [
-            None
-            if isinstance(outcome, str)
-            else {"beliefs": list(map(belief_json, outcome.beliefs)), "supports": list(outcome.supports)}
-            for outcome in outcomes
-        ]
-        return _results(results, outcomes)
+        return _results(list(map(_measured, outcomes)), outcomes)
 
     @app.post("/rewards")
     async def rewards(request: Request, body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
@@ -69,17 +64,7 @@ def build_app(
         return {
             "rewards": [None if score is None else score.reward for score, _ in scored],
             "reasons": [reason for _, reason in scored],
-            "scores": [
-                None
-                if score is None
-                else {
-                    "baseline_seper": score.beliefs[0].seper if score.beliefs else None,
-                    "gains": list(score.gains),
-                    "cost": score.cost,
-                    "answer_support": score.answer,
-                }
-                for score, _ in scored
-            ],
+            "scores": [None if score is None else _parts(score) for score, _ in scored],
             "turn_rewards": [None if isinstance(credit, str) else turn_rewards(credit) for credit in credited],
         }
 
@@ -94,6 +79,13 @@ def build_app(
     async def scorer() -> dict[str, Any]:
         """Models and settings that affect a belief."""
         return worker.about
+
+    _handle_errors(app)
+    return app
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """Let an app answer invalid bodies, and errors of its engine."""
 
     @app.exception_handler(RequestValidationError)
     async def unusable(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -118,8 +110,6 @@ def build_app(
     async def engine_moved(_: Request, error: WeightsMovedError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 500)  # not 503: clients must not retry
 
-    return app
-
 
 def _shown(value: object) -> str:
     """Return the beginning of a value, or its type if it is nested too deeply to be printed."""
@@ -133,6 +123,17 @@ def _results(results: Sequence[object], outcomes: Sequence[Measured | str]) -> J
     return JSONResponse(
         {"results": results, "reasons": [outcome if isinstance(outcome, str) else None for outcome in outcomes]}
     )
+
+
+def _measured(measured: Measured | str) -> dict[str, object] | None:
+    if isinstance(measured, str):
+        return None
+    return {"beliefs": list(map(belief_json, measured.beliefs)), "supports": list(measured.supports)}
+
+
+def _parts(score: Score) -> dict[str, object]:
+    baseline = score.beliefs[0].seper if score.beliefs else None
+    return {"baseline_seper": baseline, "gains": score.gains, "cost": score.cost, "answer_support": score.answer}
 
 
 def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, object] | None:

@@ -41,11 +41,10 @@ class Scoring:
         ``HTTPException`` if the request is too long (413), the queue is full (429), the client has gone (499), the
         server is stopping (503), or a question is late (504), and ``ConnectionError`` if the engine is unavailable.
         """
-        if (size := sum(estimated_tokens(request, self._worker.window) for request in requests)) > self._limits.tokens:
-            most = self._limits.tokens
-            raise HTTPException(
-                413, f"expected contexts and texts of at most {most} tokens a request, got about {size}; split it"
-            )
+        size, most = sum(estimated_tokens(request, self._worker.window) for request in requests), self._limits.tokens
+        if size > most:
+            expected = f"expected contexts and texts of at most {most} tokens a request"
+            raise HTTPException(413, f"{expected}, got about {size}; split it")
         distinct = list(dict.fromkeys(requests))
         try:
             submitted = self._worker.submit(distinct)
@@ -62,11 +61,11 @@ class Scoring:
             left = gone.done()
             gone.cancel()
             late = [answer for answer in answers.values() if not answer.done()]
+            for answer in late:
+                answer.cancel()  # the worker skips cancelled questions
             for answer in answers.values():
-                if answer.done():
+                if answer not in late:
                     _outcome(answer)  # an error of the engine counts before the deadline
-                else:
-                    answer.cancel()  # the worker skips cancelled questions
             if late and left:
                 raise HTTPException(499, "the client has disconnected")
             if late:
@@ -83,10 +82,8 @@ class Scoring:
         scored: list[tuple[Score | None, str | None]] = []
         for place, rollout in enumerate(rollouts):
             measured = outcomes.get(place, rollout.problem or "no gold answer")
-            if isinstance(measured, str):
-                scored.append((None, measured))
-            else:
-                scored.append((weights.score(rollout, measured), None))
+            reason = measured if isinstance(measured, str) else None
+            scored.append((None if isinstance(measured, str) else weights.score(rollout, measured), reason))
         return scored
 
 

@@ -54,13 +54,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
     """Return uvicorn's settings, with a limit on idle time; ``address`` has host and port."""
-    return uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        timeout_keep_alive=_IDLE_SECONDS,
-        **address,
-    )
+    return uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=_IDLE_SECONDS, **address)
 
 
 def serve(app: FastAPI, worker: Worker, address: socket.socket) -> None:

@@ -1,7 +1,6 @@
 """An ensemble's candidates, from a scripted reader; how alike answers are, by hand."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import torch
 from seper_reward.baselines.pool import Elected, Ensemble, answer_similarities, verdicts
 from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
 from seper_reward.judge.judge import Judge
+from seper_reward.retrieval import load_encoder
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 from tests.helpers import ScriptedModel
 
@@ -19,9 +19,6 @@ SHOWN = [(), (Passage("mill"),), (Passage("ferry"),)]
 
 class Reader:
     """Says what the script says of the passage."""
-
-    def __init__(self):
-        self.expected = []
 
     def responses(self, asked):
         return [
@@ -33,9 +30,6 @@ class Reader:
             ]
             for each in asked
         ]
-
-    def expect(self, asked):
-        self.expected += [each.question for each in asked]
 
 
 class Scorer:
@@ -59,7 +53,7 @@ def asking():
     return Ensemble(Scorer(), Encoder())
 
 
-def test_candidates_by_hand(asking):
+def test_candidates_and_vote_by_hand(asking):
     found = asking.candidates("Who?", SHOWN)
     assert found.texts == ("unknown", "Ann Lee", "Bob")
     assert found.silent.tolist() == [True, False, False]
@@ -70,14 +64,14 @@ def test_candidates_by_hand(asking):
     )  # the first of those that say something
 
 
-def test_where_nobody_says_anything(asking, monkeypatch):
+def test_candidates_without_an_answer(asking, monkeypatch):
     monkeypatch.setitem(SAID, "mill", "")
     found = asking.candidates("Who?", [SHOWN[1]])
     assert (found.texts, found.silent.tolist()) == (("",), [True])
     assert found.vote(VoteWeights((1.0,), (1.0,)), VoteOptions(("exact_match",))) == Elected("", 0, [0.0])
 
 
-def test_the_embedded_encoder_is_the_default(monkeypatch):
+def test_ensemble_loads_the_embedded_encoder(monkeypatch):
     monkeypatch.setattr("seper_reward.baselines.pool.load_encoder", lambda name: {"minilm": Encoder()}[name])
     asking = Ensemble(Scorer())
     assert asking.candidates("Who?", SHOWN[1:]).texts == ("Ann Lee", "Bob")
@@ -85,15 +79,8 @@ def test_the_embedded_encoder_is_the_default(monkeypatch):
         asking.candidates("long", SHOWN)
 
 
-def test_a_reader_can_start_early():
-    reader = Reader()
-    scorer = SimpleNamespace(judge=None, with_sampling=lambda **changes: SimpleNamespace(reader=reader))
-    Ensemble(scorer, Encoder()).expect("Who?", SHOWN)
-    assert reader.expected == ["Who?"]
-
-
 def test_verdicts_by_hand():
-    sure = {("Ann L.", "Ann Lee"): 0.81, ("Lee", "Ann Lee"): 0.79}
+    sure = {("Ann L.", "Ann Lee"): 0.81, ("Lee", "Ann Lee"): 0.79, ("unknown", "Ann Lee"): 0.9}
     judge = Judge(ScriptedModel(lambda pair: sure.get(pair[1:], 0.0) if pair.question == "Who?" else 1.0))
     query = Query("q", "Who?", ("Ms Lee", "Ann Lee"))
     texts = ["Ann L.", "Lee", "ann lee", "Ann Lee", "", "unknown"]
@@ -116,7 +103,7 @@ class LetterEncoder:
         return [torch.cat([ends, rows, ends]) for rows in letters]
 
 
-def test_similarities_by_hand():
+def test_answer_similarities_by_hand():
     found = answer_similarities(
         Judge(ScriptedModel(by_length)), LetterEncoder(), "Who?", ["The mill", "mill", " ", "old mill", "The  mill"]
     )
@@ -140,13 +127,10 @@ def test_similarities_by_hand():
     assert np.array_equal(found[:, 0], found[:, 4])
 
 
-def test_with_the_embedded_models(tiny_scorer):
-    from seper_reward.retrieval import load_encoder
-
+def test_answer_similarities_of_embedded_models(tiny_scorer):
     found = answer_similarities(tiny_scorer.judge, load_encoder("minilm"), "Who?", ["Ann Lee", "Bob", "ann lee."])
     exact, _, bertscore, entailment, with_question = found
     assert exact[0].tolist() == [1, 0, 1]
     assert bertscore[0, 2] > bertscore[0, 1] > 0
     assert ((found >= 0) & (found <= 1)).all()
     assert entailment[0, 1] != with_question[0, 1]
-    assert not answer_similarities(tiny_scorer.judge, load_encoder("minilm"), "Who?", ["", " "]).any()

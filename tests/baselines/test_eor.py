@@ -1,6 +1,5 @@
 """Votes against the best single retriever, and win ratios: by hand with scripted candidates, and the whole command."""
 
-import json
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -8,7 +7,8 @@ import numpy as np
 import pytest
 
 from seper_reward.baselines import eor as module
-from seper_reward.baselines.eor import consistency, eor
+from seper_reward.baselines.consistency import consistency
+from seper_reward.baselines.eor import eor
 from seper_reward.baselines.pool import Candidates
 from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
@@ -49,7 +49,7 @@ class Asking:
         return Candidates(tuple(texts), silent, np.repeat(alike[None], len(SIMILARITIES), axis=0))
 
 
-def test_votes_by_hand():
+def test_eor_by_hand():
     result = asdict(eor(Asking(), QUERIES, SOURCES, folds=3))
     assert (result["questions"], result["folds"]) == (35, 3)
     kinds = [query.id[-1] for query in QUERIES if query.id != "5c"]
@@ -75,7 +75,7 @@ def test_votes_by_hand():
     assert set(result["voters"]["eor_paper"]["weights"]["similarities"]) == {"exact_match", "bertscore", "entailment"}
 
 
-def test_weights_are_of_other_folds():
+def test_eor_learns_from_other_folds():
     """A question decides about others only: with all of one kind in one fold, nothing is learned of it."""
     own = {str(number): "c" if fold_of(str(number), 2) else "a" for number in range(12)}
     assert list(own.values()).count("a") == 5
@@ -100,7 +100,7 @@ def test_weights_are_of_other_folds():
         assert (row["accuracy"]["value"], row["mrlr"]) == (0.0, pytest.approx((5 + 5 + 7) / 36, abs=1e-4)), name
 
 
-def test_too_little_to_learn_from():
+def test_eor_needs_two_folds():
     with pytest.raises(ValueError, match=r"at least two sources, got \['bm25@1', 'bm25@1'\]"):
         module.EoROptions(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
     with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that the reader can read"):
@@ -135,6 +135,8 @@ def test_consistency_by_hand():
     assert none["accuracy"]["value"] == one["accuracy"]["value"] == pytest.approx(1 / 3, abs=1e-4)
     assert result["win_ratio"] == {"none": {"none": None, "one": 0.5}, "one": {"none": 0.5, "one": None}}
     assert none["mrwr"]["value"] == none["mrlr"]["value"] == 0.5
+    low, high = asdict(compared(["none", "one"], ANSWERED * 4))["sources"]["one"]["mrwr"]["interval"]
+    assert 0 <= low < 0.5 < high <= 1
     assert result["upper_bound"]["value"] == pytest.approx(2 / 3, abs=1e-4)
     third = pytest.approx(1 / 3, abs=1e-4)
     assert none["errors"] == {
@@ -159,7 +161,7 @@ def test_consistency_by_hand():
     assert errors["hallucination"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
 
 
-def test_errors_of_short_responses():
+def test_consistency_of_short_responses():
     passages = [(Passage("Ann Lee built it, says Carl."),)] * 2
     said = [("Carl", "Dora"), ("Ann Lee", "Dora"), ("Carl", "Ann Lee"), ("Dora", "it was built by Ann and Dora")]
     result = compared(["one", "two"], [(LANE[0], passages, texts) for texts in said])
@@ -171,7 +173,7 @@ def test_errors_of_short_responses():
     assert result.sources["two"].errors["hallucination"] == 0.75
 
 
-def test_right_by_meaning():
+def test_consistency_of_answers_right_by_meaning():
     answered = [(Query("q", "Who?", ("Ann Lee",)), [(), (Passage("A. Lee did."),)], ("Ms Lee", "Lee"))]
     exact = compared(["none", "one"], answered)
     assert (exact.upper_bound.value, exact.sources["one"].errors["retriever"]) == (0.0, 1.0)
@@ -181,30 +183,19 @@ def test_right_by_meaning():
     assert found.sources["one"].errors["wrong"] == 0.0
 
 
-def test_intervals_are_over_questions():
-    result = asdict(compared(["none", "one"], ANSWERED * 4))
-    low, high = result["sources"]["one"]["mrwr"]["interval"]
-    assert 0 <= low < 0.5 < high <= 1
-    assert np.isclose(result["sources"]["one"]["mrwr"]["value"], 0.5)
-
-
 @pytest.fixture
 def lane(monkeypatch, tmp_path):
     """A file of the scripted questions, whose sources and answers the command takes from the script."""
     monkeypatch.setattr(SePerScorer, "from_pretrained", lambda config: SimpleNamespace(reader=None, judge=None))
     monkeypatch.setattr(module, "retrieve_sources", lambda *arguments: SOURCES)
     monkeypatch.setattr(module, "Ensemble", lambda scorer: Asking())
-    path, passages = tmp_path / "lane.jsonl", [{"id": "p", "text": "Corn."}]
-    write_lines(
-        path, [{"id": each.id, "question": "Who?", "answers": ["R"], "passages": passages} for each in QUERIES]
-    )
-    write_lines(
-        tmp_path / "new.jsonl", [{"id": each.id, "question": "Who?", "passages": passages} for each in QUERIES]
-    )
+    row = {"question": "Who?", "passages": [{"id": "p", "text": "Corn."}]}
+    write_lines(tmp_path / "lane.jsonl", [{**row, "id": query.id, "answers": ["R"]} for query in QUERIES])
+    write_lines(tmp_path / "new.jsonl", [{**row, "id": query.id} for query in QUERIES])
     return tmp_path
 
 
-def test_a_trained_ensemble_answers(lane, capsys):
+def test_eor_command_answers_with_saved_weights(lane, capsys):
     words = ["baseline", "eor", "--sources", *SOURCES]
     assert main([*words, "--file", str(lane / "lane.jsonl"), "--save", str(lane / "eor")]) == 0
     assert f"next: seper-reward baseline eor --load {lane / 'eor'} --file" in capsys.readouterr().err
@@ -237,55 +228,28 @@ def test_a_trained_ensemble_answers(lane, capsys):
     result = read_json(lane / "out.json")
     assert result["accuracy"]["value"] is None
     assert {row["value"] for row in result["sources"].values()} == {None}
-
-
-def test_load_and_save_exclude_each_other(lane, capsys):
-    words = ["baseline", "eor", "--file", str(lane / "lane.jsonl"), "--load", "a", "--save", "b"]
-    assert main(words) == 2
+    assert main([*words, str(lane / "new.jsonl"), "--save", "b"]) == 2
     assert "set only one of them" in capsys.readouterr().err
 
 
-def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
+def test_eor_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "4", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--pooling", "plurality"]
     words += ["--plot", str(tmp_path / "ratios.svg")]
     assert main(["baseline", "eor", *words]) == 0
     out = capsys.readouterr().out
     for line in (
-        "retriever ",
-        "errors ",
-        "is right where it is wrong:",
-        "best retriever of the other folds (",
-        "vote ",
-        "right by at least one: ",
-        "makes no extraction error where it does:",
+        "right by at least one: 0.000",
         "makes no lucky guess where it does:",
-        "sources in a pool ",
         "weight of ",
         "a question costs ",
     ):
-        assert f"\n{line}" in f"\n{out}"
-    result = json.loads((tmp_path / "out.json").read_text())
+        assert f"\n{line}" in out  # a random reader is never right
+    result = read_json(tmp_path / "out.json")
     assert (result["questions"], result["pooling"]) == (4, "plurality")
-    assert list(result["voters"]) == ["eor_paper", "eor_official", "eor_default"]
-    assert "right by at least one: 0.000" in out  # a random reader
-    found = result["consistency"]
-    errors = found["sources"]["bm25@1"]["errors"]
+    errors = result["consistency"]["sources"]["bm25@1"]["errors"]
     assert (errors["retriever"], errors["wrong"]) == (0.0, 1.0)
     assert identity(Errors(**errors)) == pytest.approx(1.0, abs=1e-3)
-    assert found["win_ratio"]["none"]["bm25@1"] == 0.0
     assert (tmp_path / "ratios.svg").read_text().startswith("<?xml")
-    for row in result["voters"].values():
-        assert row["accuracy"]["value"] == 0.0  # a random reader
-        assert list(row["weights"]["retrievers"]) == ["none", "bm25@1", "bm25@2@RR@1"]
+    assert list(result["voters"]["eor_default"]["weights"]["retrievers"]) == ["none", "bm25@1", "bm25@2@RR@1"]
     assert result["per_question"]["calls"] == 2.0  # greedily; two of the sources show one passage
-    assert len(found["upper_bound_by_size"]) == 3
-    words += ["--metric", "entailment", "--save", str(tmp_path / "eor")]
-    assert main(["baseline", "eor", *words]) == 0
-    capsys.readouterr()
-    words = [*words[: words.index("--limit")], "--limit", "2", "--load", str(tmp_path / "eor")]
-    assert main(["baseline", "eor", *words, "--answers", str(tmp_path / "rows.jsonl")]) == 0
-    assert len(list(read_lines(tmp_path / "rows.jsonl"))) == 2
-    assert read_json(tmp_path / "out.json")["per_question"]["calls"] == 2.0
-    assert main(["baseline", "eor", *words, "--sources", "none"]) == 2
-    assert "expected at least two sources" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from tests.helpers import ScriptedSampler
+from tests.helpers import ScriptedSampler, write_rows
 from tests.helpers import evaluation_arguments as arguments
 
 MARKS = {"a": (1, 0, 0), "b": (0, 1, 1), "c": (1, 0, 0, 0), "d": (0, 0)}
@@ -85,7 +85,7 @@ def test_judgments_by_hand(scorer):
     assert found["per_question"]["calls"] == 0.0
 
 
-def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
+def test_judgments_of_ranks(scorer):
     found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)}).as_dict()["judges"]["j"]
     assert found["ndcg@3"]["value"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
     assert found["questions"] == 2
@@ -106,7 +106,7 @@ class Graded(PassageLabeler):
         )
 
 
-def test_grades_by_hand(scorer):
+def test_judgments_of_grades_by_hand(scorer):
     grades = {"a": 1, "b": 3, "c": 0}
     passages = tuple(Passage(f"gold {name}", id=name, metadata={"relevant": grade}) for name, grade in grades.items())
     queries = [Query("q", "Who?", ("gold",), passages), *QUERIES[3:]]
@@ -134,22 +134,19 @@ def test_grades_by_hand(scorer):
         judgments(scorer, queries, {}, relevant_from=4)
 
 
-def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
+def test_judgments_without_numbers(scorer):
     found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler()).as_dict()["judges"]["j"]
     assert (found["questions"], len(found["left_out"])) == (0, 3)
     assert found["precision"] is found["f1_of_means"] is None
-    assert found["answers"]["exact_match"] == found["ndcg@1"] == {"value": None, "interval": None}
-    assert found["agreement"]["marks"] == {"value": None, "interval": None}
-
-
-def test_marks_are_needed(scorer):
+    none = {"value": None, "interval": None}
+    assert found["answers"]["exact_match"] == found["ndcg@1"] == found["agreement"]["marks"] == none
     with pytest.raises(ValueError, match="expected questions with a passage that is marked relevant, got none of 1"):
         judgments(scorer, QUERIES[3:], {})
     with pytest.raises(BadRowError, match="expected 'relevant': true, false or a grade in its passages"):
         judgments(scorer, [Query("q", "Who?", ("Ann",), (Passage("x"),))], {})
 
 
-def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
+def test_item_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--judges", "vanilla:form=pointwise", "a_s:form=pointwise,rounds=1", "erag", "contains"]
     words += ["--limit", "3"]
@@ -169,15 +166,14 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert "relevant_from must be at least 1, got 0" in capsys.readouterr().err
 
 
-def test_graded_judgments_without_gold_answers(tiny_reader, tiny_entailment, tmp_path, capsys):
+def test_item_command_without_gold_answers(tiny_reader, tiny_entailment, tmp_path, capsys):
     """As in TREC DL and WebAP: a collection, a run, graded judgments, and no answer anywhere."""
     folder = tmp_path / "trec"
     (folder / "qrels").mkdir(parents=True)
     passages = {"a": "Ann built the mill.", "b": "Sheep eat grass.", "c": "The mill is old."}
-    corpus = [{"_id": name, "title": "", "text": text} for name, text in passages.items()]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in corpus))
-    questions = [{"_id": "q1", "text": "Who built the mill?"}, {"_id": "q2", "text": "Is the mill old?"}]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    write_rows(folder / "corpus.jsonl", [{"_id": name, "title": "", "text": text} for name, text in passages.items()])
+    questions = {"q1": "Who built the mill?", "q2": "Is the mill old?"}
+    write_rows(folder / "queries.jsonl", [{"_id": name, "text": text} for name, text in questions.items()])
     grades = [("q1", "a", 3), ("q1", "b", 0), ("q1", "c", 1), ("q2", "c", 2), ("q2", "a", 0)]
     table = "query-id\tcorpus-id\tscore\n" + "".join("\t".join(map(str, row)) + "\n" for row in grades)
     (folder / "qrels" / "test.tsv").write_text(table)
@@ -196,32 +192,20 @@ def test_graded_judgments_without_gold_answers(tiny_reader, tiny_entailment, tmp
     assert "reference" not in found["agreement"]
 
 
-def test_ndcg_is_that_of_trec_eval(scorer):
+def test_judgments_have_trec_evals_ndcg(scorer):
     """The ideal list has all judged documents, also those that the run or the corpus lacks."""
     ir_measures = pytest.importorskip("ir_measures")
     judged = [{"a": 1, "b": 3, "c": 0, "gone": 2, "gone too": -1}, {"elsewhere": 1, "d": 0}]
     lists = [["a", "b", "c"], ["d", "e"]]
-    queries = [
-        Query(
-            f"q{number}",
-            "Who?",
-            ("gold",),
-            tuple(
-                Passage(f"gold {name}", id=name, metadata={"relevant": max(grades.get(name, 0), 0)}) for name in row
-            ),
-            judged=grades,
-        )
-        for number, (grades, row) in enumerate(zip(judged, lists, strict=True))
-    ]
+    queries = []
+    for number, (grades, row) in enumerate(zip(judged, lists, strict=True)):
+        marks = {name: {"relevant": max(grades.get(name, 0), 0)} for name in row}
+        passages = tuple(Passage(f"gold {name}", id=name, metadata=mark) for name, mark in marks.items())
+        queries.append(Query(f"q{number}", "Who?", ("gold",), passages, judged=grades))
     found = judgments(scorer, queries, {"gold": GoldLabeler()}).as_dict()
     qrels = [ir_measures.Qrel(str(at), name, grade) for at, row in enumerate(judged) for name, grade in row.items()]
-    run = [
-        ir_measures.ScoredDoc(str(at), name, -float(rank))
-        for at, row in enumerate(lists)
-        for rank, name in enumerate(row)
-    ]
+    ranks = [(str(at), name, -float(rank)) for at, row in enumerate(lists) for rank, name in enumerate(row)]
+    run = [ir_measures.ScoredDoc(*row) for row in ranks]
     for depth in (1, 3, 5):
-        theirs = ir_measures.calc_aggregate([ir_measures.nDCG @ depth], qrels, run)
-        assert found["given_order"][f"ndcg@{depth}"]["value"] == pytest.approx(
-            theirs[ir_measures.nDCG @ depth], abs=1e-4
-        )
+        (theirs,) = ir_measures.calc_aggregate([ir_measures.nDCG @ depth], qrels, run).values()
+        assert found["given_order"][f"ndcg@{depth}"]["value"] == pytest.approx(theirs, abs=1e-4)

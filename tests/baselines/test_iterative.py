@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from seper_reward import SePerScorer
-from seper_reward.baselines.workflows import WORKFLOWS, Session, Tools, WorkflowOptions, run_workflow
-from seper_reward.types import Pair, Passage, UnscorableError
+from seper_reward.baselines.iterative import WORKFLOWS, Session, Tools, WorkflowOptions, run_workflow
+from seper_reward.types import Pair, Passage, Responses, UnscorableError
 from tests.helpers import ScriptedModel, ScriptedSampler
 
 QUESTION = "Who owns the mill?"
@@ -34,21 +34,15 @@ class Sampler(ScriptedSampler):
     """Replies with a text, or with (text, probability of each of its tokens)."""
 
     def sample(self, requests):
-        prompts = [request.prompt for request in requests]
-        replies = [self.reply(prompt) for prompt in prompts]
-        said = dict(zip(prompts, [each if isinstance(each, str) else each[0] for each in replies], strict=True))
-        plain = ScriptedSampler(self.tokenizer, said.__getitem__)
-        plain.options = self.options
-        probs = [[1.0] if isinstance(each, str) else each[1] for each in replies]
-        return [
-            type(row)(
-                row.texts,
-                tuple(torch.tensor([math.log(p) for p in (own * len(ids))[: len(ids)]]) for ids in row.token_ids),
-                row.token_ids,
-                row.finished,
-            )
-            for row, own in zip(plain.sample(requests), probs, strict=True)
-        ]
+        rows = []
+        for request in requests:
+            reply = self.reply(request.prompt)
+            text, probs = (reply, [1.0]) if isinstance(reply, str) else reply
+            ids = self.tokenizer(text).input_ids
+            logs = torch.tensor((probs * len(ids))[: len(ids)]).log()
+            count = self.options.num_samples
+            rows.append(Responses((text,) * count, (logs,) * count, (tuple(ids),) * count, (True,) * count))
+        return rows
 
 
 @pytest.fixture
@@ -71,31 +65,23 @@ def reads(prompt):
     return "Ida Voss" if "Ida Voss" in prompt else "Ida" if "Ida" in prompt else "Bob"
 
 
-def test_closed_book_and_one_search(run, tiny_sampler):
+def test_closed_book_and_retrieve_once(run, tiny_sampler, tiny_scorer):
     trace, retriever = run("closed_book", reads)
     assert (trace.answer, trace.steps, trace.searches, retriever.queries) == ("Bob", (), 0, [])
     assert trace.contexts == [()]
     searched, retriever = run("retrieve", reads, {QUESTION: (MILL, VOSS)}, top_k=1)
     assert (searched.answer, searched.searches, retriever.queries) == ("Ida", 1, [QUESTION])
     assert searched.contexts == [(), (MILL,)]
+    texts = tiny_scorer.reader.prompts.build(QUESTION, (MILL,)), "Ida"
+    assert searched.tokens == sum(map(len, tiny_sampler.tokenizer(texts, add_special_tokens=False).input_ids))
 
 
-def test_tokens_are_those_of_prompts_and_texts(run, tiny_sampler, tiny_scorer):
-    trace, _ = run("retrieve", reads, {QUESTION: (MILL,)})
-    prompt = tiny_scorer.reader.prompts.build(QUESTION, (MILL,))
-    expected = [len(tiny_sampler.tokenizer(text, add_special_tokens=False).input_ids) for text in (prompt, "Ida")]
-    assert trace.tokens == sum(expected)
-
-
-def test_ret_robust_keeps_passages_that_entail_the_answer(run):
+def test_ret_robust_keeps_or_refuses(run):
     judge = holding()
     trace, _ = run("ret_robust", reads, {QUESTION: (FOG, MILL)}, judge)
     assert (trace.answer, trace.searches) == ("Ida", 1)
     assert [step.did for step in trace.steps] == ["search"]
     assert judge.asked == [[Pair(QUESTION, "Fog.", "Ida"), Pair(QUESTION, "The mill is Ida's.", "Ida")]]
-
-
-def test_ret_robust_puts_passages_away_that_do_not(run):
     for script in ({QUESTION: (FOG,)}, {QUESTION: ()}):  # nothing found supports nothing
         trace, _ = run("ret_robust", lambda prompt: "Fog bank" if "Fog" in prompt else "Bob", script)
         assert trace.answer == "Bob"
@@ -105,12 +91,12 @@ def test_ret_robust_puts_passages_away_that_do_not(run):
     assert [step.did for step in kept.steps] == ["search"]
 
 
-def test_flare_does_not_search_where_the_draft_is_sure(run):
+def test_flare_with_a_sure_draft(run):
     trace, retriever = run("flare", lambda prompt: ("Bob", [0.81]))
     assert (trace.answer, trace.steps, retriever.queries) == ("Bob", (), [])
 
 
-def test_flare_searches_with_the_sure_part_of_an_unsure_draft(run, tiny_sampler):
+def test_flare_searches_with_the_sure_part(run, tiny_sampler):
     tokens = tiny_sampler.tokenizer("Ida Bobson").input_ids
     probs = [0.9] + [0.3] * (len(tokens) - 1)
     first = tiny_sampler.tokenizer.decode(tokens[:1]).strip()
@@ -142,7 +128,7 @@ def thinks(first, then="So the answer is: Ida Voss."):
     return reply
 
 
-def test_ircot_searches_with_each_thought_and_collects(run):
+def test_ircot_searches_with_its_thoughts(run):
     script = {QUESTION: (MILL,), "The mill is Ida's.": (MILL, VOSS)}
     trace, retriever = run("ircot", thinks("The mill is Ida's. More words.\nAnd lines."), script)
     assert retriever.queries == [QUESTION, "The mill is Ida's."]  # one sentence; the next thought says the answer
@@ -151,7 +137,7 @@ def test_ircot_searches_with_each_thought_and_collects(run):
     assert (trace.answer, trace.searches) == ("Ida Voss", 2)
 
 
-def test_ircot_stops_at_the_answer_a_blank_or_old_thought_and_the_last_search(run):
+def test_ircot_stops(run):
     known, retriever = run("ircot", thinks("The answer is: Bob."), {QUESTION: (MILL,)})
     assert (known.searches, known.answer) == (1, "Ida")  # the reader answers, not the thought
     blank, _ = run("ircot", thinks("  \n"), {QUESTION: (MILL,)})
@@ -171,7 +157,7 @@ def test_iter_retgen_searches_with_its_answers(run):
     assert trace.answer == "Ida Voss"
 
 
-def test_thoughts_are_data(run, tiny_sampler):
+def test_ircot_thoughts_are_data(run, tiny_sampler):
     asked = []
 
     def reply(prompt):
@@ -184,23 +170,23 @@ def test_thoughts_are_data(run, tiny_sampler):
     assert said[0].count("<|im_end|>") == asked[0].count("<|im_end|>")
 
 
-def test_a_question_without_room_is_told(tiny_sampler, tiny_judge):
+def test_run_workflow_without_room(tiny_sampler, tiny_judge):
     scorer = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reads, window=100), tiny_judge, prompt="brief")
     for name in WORKFLOWS:
         with pytest.raises(UnscorableError, match="no room"):
             run_workflow(name, Tools(scorer, Found()), "why " * 200)
 
 
-def test_settings_are_checked():
-    for setting in ("top_k", "max_searches", "max_thought_tokens"):
-        with pytest.raises(ValueError, match=f"{setting} must be at least 1, got 0"):
-            WorkflowOptions(**{setting: 0})
-    for setting in ("refuse_below", "sure_from", "mask_below"):
-        with pytest.raises(ValueError, match=rf"{setting} must be in \[0, 1\], got 1.5"):
-            WorkflowOptions(**{setting: 1.5})
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [("top_k", 0, "at least 1"), ("max_thought_tokens", 0, "at least 1"), ("mask_below", 1.5, r"in \[0, 1\]")],
+)
+def test_workflow_options_are_checked(name, value, rule):
+    with pytest.raises(ValueError, match=f"{name} must be {rule}, got {value}"):
+        WorkflowOptions(**{name: value})
 
 
-def test_a_server_that_names_no_tokens_leaves_the_draft_whole(tiny_sampler, tiny_judge):
+def test_draft_without_names_of_tokens(tiny_sampler, tiny_judge):
     class Nameless(ScriptedSampler):
         def sample(self, requests):
             rows = super().sample(requests)

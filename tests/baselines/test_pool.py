@@ -14,29 +14,11 @@ def sources_of(names, corpus, questions, reader=None, background=BACKGROUND_PROM
     return retrieve_sources(names, corpus, questions, reader, background, compress, **own)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "bm25",
-        "bm25@0",
-        "@3",
-        "bm25@two",
-        "bm25@RR",
-        "",
-        "bm25@3&",
-        "(bm25@3",
-        "bm25@3)",
-        "&bm25@3",
-        "bm25@",
-        "()",
-        "(bm25@3)(bm25@3)",
-        "x(bm25@1)@2",
-        "bm25@RR@0",
-        "bm25@2@CP&minilm@2",
-        "bm25@2@CP@1",
-    ],
-)
-def test_other_names_are_refused(name):
+BAD = "bm25 bm25@0 @3 bm25@two bm25@RR bm25@3& (bm25@3 bm25@3) &bm25@3 bm25@ () (bm25@3)(bm25@3) x(bm25@1)@2 bm25@RR@0"
+
+
+@pytest.mark.parametrize("name", [*BAD.split(), "", "bm25@2@CP&minilm@2", "bm25@2@CP@1"])
+def test_retrieve_sources_refuses_other_names(name):
     with pytest.raises(ValueError, match=r"must be none, background or RETRIEVER@NUMBER such as bm25@5, .*, got"):
         sources_of([name], {}, [])
 
@@ -64,7 +46,7 @@ class Reading:
         return f"{prompt.count('Passage: ')} passages"
 
 
-def test_operations(corpus, tiny_sampler, monkeypatch):
+def test_retrieve_sources_by_operation(corpus, tiny_sampler, monkeypatch):
     asked = []
 
     class Given:
@@ -76,20 +58,9 @@ def test_operations(corpus, tiny_sampler, monkeypatch):
     monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: loaded.append(name) or Given())
     reading = Reading(tiny_sampler.tokenizer)
     names = [
-        "none",
-        "one@3",
-        "one@2@CP",
-        "one@2&two@3",
-        "(one@2&two@3)@1",
-        "background",
-        "background&one@1",
-        "none@CP",
-        "(one@3&none)@1",
-        "((background@CP))",
-        "a/two@2@1&none",
-        "one@2&two@3@CP",
-        "one@2&(two@3@CP)",
-    ]
+        "none", "one@3", "one@2@CP", "one@2&two@3", "(one@2&two@3)@1", "background", "background&one@1", "none@CP",
+        "(one@3&none)@1", "((background@CP))", "a/two@2@1&none", "one@2&two@3@CP", "one@2&(two@3@CP)",
+    ]  # fmt: skip
     found = sources_of(names, corpus, QUESTIONS, reading.reader)
     first = list(corpus.values())
     assert list(found) == names
@@ -107,13 +78,13 @@ def test_operations(corpus, tiny_sampler, monkeypatch):
     assert found["background&one@1"] == [(Passage("The lane is old.", id="background"), first[0]), (first[1],)]
 
 
-def test_a_question_without_room_gets_nothing_written(tiny_sampler):
+def test_retrieve_sources_without_room(tiny_sampler):
     reading = Reading(tiny_sampler.tokenizer)
     found = sources_of(["background"], {}, ["why " * 6000, QUESTIONS[0]], reading.reader)
     assert found["background"] == [(), (Passage("The lane is old.", id="background"),)]
 
 
-def test_what_is_written_is_data(tiny_sampler):
+def test_retrieve_sources_writes_data(tiny_sampler):
     reading = Reading(tiny_sampler.tokenizer)
     control = tiny_sampler.tokenizer.eos_token
     for end in ("", control):
@@ -126,14 +97,15 @@ def test_what_is_written_is_data(tiny_sampler):
     assert plain.count(control) == hostile.count(control) > 0
 
 
-def test_rerank_is_by_similarity(monkeypatch):
+def test_retrieve_sources_reranks(monkeypatch):
     class ByLength:
         def rerank(self, question, passages):
             return tuple(sorted(passages, key=lambda each: abs(len(each.text) - len(question))))
 
-    monkeypatch.setattr(pool, "load_reranker", lambda name: {"minilm": ByLength()}[name])
+    monkeypatch.setattr(pool, "load_reranker", lambda name: {"mine/reranker": ByLength()}[name])
     corpus = {text: Passage(text) for text in ("mill a", "mill bb b", "mill ccc c c c")}
-    found = sources_of(["bm25@3@RR@2", "bm25@3@RR"], corpus, ["mill 1", "mill 2222 22222"])
+    names, questions = ["bm25@3@RR@2", "bm25@3@RR"], ["mill 1", "mill 2222 22222"]
+    found = sources_of(names, corpus, questions, reranker="mine/reranker")
     assert [[each.text for each in row] for row in found["bm25@3@RR@2"]] == [
         ["mill a", "mill bb b"],
         ["mill ccc c c c", "mill bb b"],
@@ -141,15 +113,7 @@ def test_rerank_is_by_similarity(monkeypatch):
     assert [len(row) for row in found["bm25@3@RR"]] == [3, 3]
 
 
-def test_the_reranker_is_named(monkeypatch):
-    asked = []
-    monkeypatch.setattr(pool, "load_reranker", lambda name: asked.append(name) or pytest.fail("loaded twice"))
-    with pytest.raises(BaseException, match="loaded twice"):
-        sources_of(["bm25@RR@1"], {"p": Passage("mill")}, ["Who?"], reranker="mine/reranker")
-    assert asked == ["mine/reranker"]
-
-
-def test_rerank_takes_the_best_of_twenty(monkeypatch):
+def test_retrieve_sources_reranks_twenty(monkeypatch):
     class Backwards:
         def rerank(self, question, passages):
             return tuple(reversed(passages))
@@ -164,7 +128,7 @@ def test_rerank_takes_the_best_of_twenty(monkeypatch):
     assert texts["one@RR@25"] == [str(number) for number in reversed(range(25))]
 
 
-def test_prompts_are_replaced(tiny_sampler):
+def test_retrieve_sources_with_other_prompts(tiny_sampler):
     reading = Reading(tiny_sampler.tokenizer)
     corpus = {"p": Passage("House 2 is Ann's.")}
     ours = {"background": "Say what is known of {question}", "compress": "Of {question}:\n{passages}"}

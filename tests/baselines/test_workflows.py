@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from seper_reward import SePerScorer
+from seper_reward.baselines.iterative import WorkflowOptions
 from seper_reward.baselines.workflows import (
     StepResult,
-    WorkflowOptions,
     WorkflowResult,
     WorkflowsResult,
     compare_workflows,
@@ -43,7 +43,7 @@ def scorer(tiny_sampler, tiny_judge):
     return scripted
 
 
-def test_workflows_by_hand(scorer):
+def test_compare_workflows_by_hand(scorer):
     names = ["closed_book", "retrieve", "ret_robust", "iter_retgen"]
     options = WorkflowOptions(max_searches=2)
     result = asdict(compare_workflows(scorer, QUERIES, Given(FOUND), names, options))
@@ -78,13 +78,13 @@ def test_workflows_by_hand(scorer):
     ]  # fmt: skip
 
 
-def test_no_reference_no_lead(scorer):
+def test_compare_workflows_without_reference(scorer):
     result = compare_workflows(scorer, QUERIES[:1], Given(FOUND), ["closed_book"])
     assert result.workflows["closed_book"].lead is None
     assert result.workflows["closed_book"].steps == []
 
 
-def test_names_and_questions_are_checked(scorer):
+def test_compare_workflows_refuses_bad_input(scorer):
     with pytest.raises(ValueError, match=r"workflows must be of closed_book, .*, got 'x'"):
         compare_workflows(scorer, QUERIES, Given(FOUND), ["retrieve", "x"])
     with pytest.raises(ValueError, match="expected workflows and questions, got 1 and 0 short enough"):
@@ -93,7 +93,7 @@ def test_names_and_questions_are_checked(scorer):
         compare_workflows(scorer, QUERIES[:1], Given(FOUND), [])
 
 
-def test_tables():
+def test_workflows_result_table():
     row = WorkflowResult(Statistic(0.5), Statistic(0.1), Statistic(0.0), Statistic(54.4), None, [], None)
     lead = Statistic(0.2, [0.1, 0.3])
     step = StepResult(0.25, 1.0, Statistic(-0.2, [-0.4, -0.1]))
@@ -107,7 +107,7 @@ def test_tables():
     assert "by step" not in WorkflowsResult(2, 0, 0.3, {"closed_book": row}, []).table()
 
 
-def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
+def test_workflows_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "3", "--max_searches", "2", "--plot", str(tmp_path / "searches.svg"), "--top_k", "2"]
     words += ["--cache", str(tmp_path / "cache.sqlite")]

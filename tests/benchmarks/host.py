@@ -107,7 +107,7 @@ def stages(scorer: Any) -> Iterator[Stages]:
         stack.enter_context(
             mock.patch.object(seper_reward.judge.judge, "timed", found.stage)
         )  # the rules, all at once
-        for model in (scorer.sampler._model, scorer.entailment._model):
+        for model in (scorer.sampler.model, scorer.entailment._model):
             stack.enter_context(mock.patch.object(model, "forward", found.timed("models", model.forward)))
         yield found
         found._switch()

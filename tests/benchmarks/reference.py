@@ -63,7 +63,7 @@ class Reference:
         sampler, options = self._scorer.sampler, self._scorer.sampler.options
         inputs = sampler.tokenizer(prompt, return_tensors="pt").to(sampler.device)
         start = inputs["input_ids"].shape[1]
-        found = sampler._model.generate(
+        found = sampler.model.generate(
             **inputs,
             do_sample=True,
             temperature=options.temperature,
@@ -77,7 +77,7 @@ class Reference:
             output_scores=True,
             output_hidden_states=True,
         )
-        scores = sampler._model.compute_transition_scores(found.sequences, found.scores, normalize_logits=True)
+        scores = sampler.model.compute_transition_scores(found.sequences, found.scores, normalize_logits=True)
         said = found.sequences[:, start:]
         texts = sampler.tokenizer.batch_decode(said, skip_special_tokens=True)
         texts = [text.lstrip().split(options.stop[0])[0].strip() if options.stop else text for text in texts]

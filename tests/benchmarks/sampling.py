@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found[f"passages_{count}"] = {name: round(statistics.median(row[name] for row in rows), 3) for name in rows[0]}
         for procedure in ("reference", "ours"):
             found[f"passages_{count}"][f"peak_memory_mb_{procedure}"] = memory_in_child(options, procedure, count)
-    finish({**found, "settings": {**vars(options), "dtype": str(scorer.sampler._model.dtype)}}, options.json)
+    finish({**found, "settings": {**vars(options), "dtype": str(scorer.sampler.model.dtype)}}, options.json)
 
 
 def measure(scorer: SePerScorer, query: Query, options: Namespace, passages: int) -> dict[str, float]:

@@ -19,70 +19,60 @@ def marked(**metadata):
     return Passage("text", id="p", metadata=metadata)
 
 
-def test_a_passage_without_a_mark_is_not_relevant():
-    passages = [marked(relevant=True), marked(relevant=False), marked(role="supporting"), marked(role="misleading")]
-    assert [is_relevant(passage) for passage in [*passages, marked()]] == [True, False, True, False, False]
-    assert is_relevant(marked(role="supporting", relevant=False)) is False  # the plain mark wins
-    assert [is_counterfactual(passage) for passage in (marked(), marked(counterfactual=True))] == [False, True]
+@pytest.mark.parametrize(
+    ("metadata", "grade", "role"),
+    [
+        ({"relevant": True}, 1, "relevant"),
+        ({"relevant": False}, 0, "other"),
+        ({"relevant": 3}, 3, "relevant"),
+        ({"relevant": 0}, 0, "other"),
+        ({"relevant": -2}, 0, "other"),
+        ({"role": "supporting"}, 1, "supporting"),
+        ({"role": "misleading"}, 0, "misleading"),
+        ({"role": "supporting", "relevant": False}, 0, "supporting"),  # the plain mark wins
+        ({"role": "other kind", "relevant": True}, 1, "other kind"),
+        ({"relevant": True, "role": None, "counterfactual": None}, 1, "relevant"),  # tables of Arrow have every field
+        ({}, 0, "all"),
+    ],
+)
+def test_grade_of_and_role_of_a_passage(metadata, grade, role):
+    passage = marked(**metadata)
+    assert (grade_of(passage), is_relevant(passage), role_of(passage)) == (grade, grade > 0, role)
+    assert type(grade_of(passage)) is int
+    assert is_counterfactual(passage) is False
 
 
-def test_a_mark_may_be_a_grade():
-    marks = [marked(relevant=3), marked(relevant=1), marked(relevant=0), marked(relevant=-2), marked(relevant=True)]
-    assert [grade_of(passage) for passage in [*marks, marked(role="supporting"), marked()]] == [3, 1, 0, 0, 1, 1, 0]
-    assert type(grade_of(marks[-1])) is int
-    assert [is_relevant(passage) for passage in marks] == [True, True, False, False, True]
+def test_grades_of_a_question_with_marks():
     query = Query("q", "Who?", ("Ann",), (marked(relevant=2), marked(), marked(relevant=-1)))
     assert grades_of(query) == [2, 0, 0]
     assert relevance_of(query) == [True, False, False]
-
-
-def test_null_is_no_mark():
-    """Tables of Arrow have every field in every row."""
-    null = dict.fromkeys(("relevant", "role", "counterfactual"))
-    passages = (marked(**{**null, "relevant": True}), marked(**null), marked(**{**null, "role": "supporting"}))
-    query = Query("q", "Who?", ("Ann",), passages)
-    assert grades_of(query) == [1, 0, 1]
-    assert not any(map(is_counterfactual, passages))
-    with pytest.raises(BadRowError, match="got none"):
-        grades_of(Query("q", "Who?", ("Ann",), (marked(**null),)))
+    assert is_counterfactual(marked(counterfactual=True))
 
 
 @pytest.mark.parametrize("mark", ["yes", 1.0])
-def test_a_mark_is_true_false_or_a_grade(mark):
-    with pytest.raises(
-        BadRowError, match=r"passage id='p': expected 'relevant': true, false or a grade \(0, 1, 2, ..."
-    ):
+def test_is_relevant_refuses_other_marks(mark):
+    with pytest.raises(BadRowError, match=r"passage id='p': expected 'relevant': true, false or a grade \(0, 1, 2, "):
         is_relevant(marked(relevant=mark))
     with pytest.raises(BadRowError, match="expected 'counterfactual': true or false, got 1"):
         is_counterfactual(marked(counterfactual=1))
 
 
-def test_a_question_without_any_mark_is_unmarked():
-    query = Query("q", "Who?", ("Ann",), (marked(relevant=True), marked()))
-    assert relevance_of(query) == [True, False]
-    with pytest.raises(
-        BadRowError, match="question id='q': expected 'relevant': true, false or a grade in its passages, got"
-    ):
-        relevance_of(Query("q", "Who?", ("Ann",), (marked(page=3), marked())))
-    with pytest.raises(BadRowError, match="question id='q', passage id='p': expected 'relevant'"):
-        relevance_of(Query("q", "Who?", ("Ann",), (marked(relevant="no"),)))
+@pytest.mark.parametrize(
+    ("passages", "message"),
+    [
+        (
+            (marked(page=3), marked()),
+            "question id='q': expected 'relevant': true, false or a grade in its passages, got",
+        ),
+        ((marked(relevant=None, role=None),), "got none"),
+        ((marked(relevant="no"),), "question id='q', passage id='p': expected 'relevant'"),
+    ],
+)
+def test_grades_of_refuses_an_unmarked_question(passages, message):
+    with pytest.raises(BadRowError, match=message):
+        grades_of(Query("q", "Who?", ("Ann",), passages))
 
 
-def test_roles_of_rows():
-    rows = [
-        {"role": "misleading"},
-        {"relevant": True},
-        {"relevant": False},
-        {},
-        {"role": "other kind", "relevant": True},
-        {"relevant": 2},
-        {"relevant": -1},
-    ]
-    roles = [role_of(Passage("Text.", metadata=row)) for row in rows]
-    assert roles == ["misleading", "relevant", "other", "all", "other kind", "relevant", "other"]
-    assert sorted(roles[:5], key=role_order) == ["relevant", "other", "misleading", "all", "other kind"]
-
-
-def test_known_roles_come_first():
-    roles = ["misinfo", "page", "noise", "supporting", "correct"]
-    assert sorted(roles, key=role_order) == ["supporting", "correct", "noise", "misinfo", "page"]
+def test_role_order_has_known_roles_first():
+    roles = ["misinfo", "page", "noise", "other", "supporting", "correct", "all"]
+    assert sorted(roles, key=role_order) == ["supporting", "correct", "noise", "other", "misinfo", "all", "page"]

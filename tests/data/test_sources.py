@@ -5,6 +5,8 @@ import json
 from dataclasses import replace
 
 import datasets
+import numpy
+import pandas
 import pytest
 from datasets import Dataset, DatasetDict
 
@@ -16,12 +18,7 @@ from seper_reward.options import InputOptions
 
 ROWS = [
     {"id": "mill", "question": "Who runs the mill?", "answers": ["Ida Voss", "I. Voss"], "passages": ["Ida runs it."]},
-    {
-        "id": "ferry",
-        "question": 'Which "ferry", exactly?',
-        "answers": ["Heron"],
-        "passages": ["A ferry,", "two\nlines"],
-    },
+    {"id": "ferry", "question": 'Which "ferry"?', "answers": ["Heron"], "passages": ["A ferry,", "two\nlines"]},
 ]
 QUERIES = read_queries(ROWS).queries
 
@@ -35,23 +32,18 @@ def rows_of(source, **options):
     return [row for _, row in read_rows(source, **options)]
 
 
-def test_json_as_libraries_write_it(tmp_path):
+def test_read_queries_of_json_as_libraries_write_it(tmp_path):
     Dataset.from_list(ROWS).to_json(tmp_path / "lines.json")
     Dataset.from_list(ROWS).to_json(tmp_path / "array.json", lines=False)
-    (tmp_path / "broken.json").write_text('[{"question": "Who?"}')
-    (tmp_path / "object.json").write_text('{"questions": []}')
-    assert read_queries(tmp_path / "lines.json").queries == read_queries(tmp_path / "array.json").queries == QUERIES
-    with pytest.raises(ValueError, match=r"broken\.json: expected a JSON array of rows"):
-        rows_of(tmp_path / "broken.json")
-    with pytest.raises(ValueError, match=r"object\.json: expected a JSON array of rows or SQuAD's 'data'"):
-        rows_of(tmp_path / "object.json")
+    Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
+    (arrow,) = (tmp_path / "saved").glob("*.arrow")
+    for path in (tmp_path / "lines.json", tmp_path / "array.json", arrow):
+        assert read_queries(path).queries == QUERIES
 
 
 @pytest.mark.parametrize("lists", [json.dumps, str], ids=["json", "python"])
 @pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.csv.gz", "rows-semicolons.csv"])
-def test_csv(tmp_path, name, lists):
-    import pandas
-
+def test_read_queries_of_csv(tmp_path, name, lists):
     table = pandas.DataFrame([{**row, **{key: lists(row[key]) for key in ("answers", "passages")}} for row in ROWS])
     separator = "\t" if ".tsv" in name else ";" if "semicolons" in name else ","
     table.to_csv(tmp_path / name, index=False, sep=separator, encoding="utf-8-sig")  # Excel's byte order mark
@@ -59,7 +51,7 @@ def test_csv(tmp_path, name, lists):
     assert [where for where, _ in read_rows(tmp_path / name)] == [f"{tmp_path / name}, row {row}" for row in (1, 2)]
 
 
-def test_cells_of_csv(tmp_path):
+def test_read_rows_of_csv_by_cells(tmp_path):
     folder = tmp_path / "a [b] *"  # a name, not a pattern
     folder.mkdir()
     path = folder / "rows.csv"
@@ -83,7 +75,7 @@ def test_cells_of_csv(tmp_path):
     assert [each.where.rpartition(", ")[2] for each in examples.rejected] == ["row 3", "row 4"]
 
 
-def test_quotes_have_no_meaning_between_tabs(tmp_path):
+def test_read_queries_of_tsv_keeps_quotes_between_tabs(tmp_path):
     (tmp_path / "rows.tsv").write_text(
         'question\tanswers\tpassages\nWho runs it?\tIda\t"The mill is old\nWho keeps it?\tBen\tBen keeps the inn"\n'
         'Who rows?\t"[""Bo"", ""Bob""]"\tBo rows.\n'
@@ -95,7 +87,7 @@ def test_quotes_have_no_meaning_between_tabs(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["", "nan", "NULL", "None", "NaN"])
-def test_missing_values_of_tables_are_missing(tmp_path, missing, capsys):
+def test_read_queries_takes_missing_values_for_missing(tmp_path, missing, capsys):
     (tmp_path / "rows.csv").write_text(
         f"id,question,answers,passages\na,Who?,{missing},x\n"
         f'b,Who else?,"[""Ann"", ""{missing}""]","[""x"", ""{missing}""]"\n'
@@ -106,23 +98,11 @@ def test_missing_values_of_tables_are_missing(tmp_path, missing, capsys):
     assert capsys.readouterr().err.endswith("rows.csv: left out 1 empty aliases and 1 empty passages\n")
 
 
-def test_arrow_files_are_read(tmp_path):
-    Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
-    (file,) = (tmp_path / "saved").glob("*.arrow")
-    assert read_queries(file).queries == QUERIES
-
-
-def test_rows_of_pandas_are_read(tmp_path):
-    import numpy
-    import pandas
-
-    Dataset.from_list([{**row, "year": year} for row, year in zip(ROWS, (None, 1912), strict=True)]).to_parquet(
-        tmp_path / "rows.parquet"
-    )
-    table = pandas.read_parquet(tmp_path / "rows.parquet")  # lists become arrays, and None becomes NaN
-    found = read_queries(table.to_dict("records"))
-    assert [replace(query, metadata={}) for query in found.queries] == list(QUERIES)
-    assert [query.metadata["year"] for query in found.queries] == [None, 1912.0]
+def test_read_queries_of_rows_of_pandas():
+    arrays = {key: numpy.array(ROWS[0][key]) for key in ("answers", "passages")}
+    data = read_queries([{**ROWS[0], **arrays, "year": float("nan")}, {**ROWS[1], "year": 1912.0}])
+    assert [replace(query, metadata={}) for query in data.queries] == list(QUERIES)
+    assert [query.metadata["year"] for query in data.queries] == [None, 1912.0]
     (query,) = read_queries([{"question": "When?", "answers": numpy.array([1912.0, 7]), "passages": ["x"]}]).queries
     assert query.answers == ("1912", "7")
     columns = ["answers=gold.text", "answers=also"]
@@ -130,42 +110,45 @@ def test_rows_of_pandas_are_read(tmp_path):
     assert read_queries([row], options=InputOptions(columns=columns)).queries[0].answers == ("1912", "7")
 
 
-def test_lists_that_csv_has_lost_are_not_guessed(tmp_path):
-    Dataset.from_list(ROWS).to_csv(tmp_path / "rows.csv")  # numpy prints lists without commas
-    examples = read_queries(tmp_path / "rows.csv")
-    assert not examples.queries
-    assert "a list without commas cannot be read" in examples.rejected[0].reason
-    assert "save Parquet" in examples.rejected[0].reason
+def test_read_queries_does_not_guess_lists_that_csv_has_lost(tmp_path):
     numbers = [{"question": "When?", "answers": [1912, 7], "passages": ["in 1912"]}]
-    Dataset.from_list(numbers).to_csv(tmp_path / "numbers.csv")
-    assert "a list without commas cannot be read" in read_queries(tmp_path / "numbers.csv").rejected[0].reason
+    for rows in (ROWS, numbers):
+        Dataset.from_list(rows).to_csv(tmp_path / "rows.csv")  # numpy prints lists without commas
+        data = read_queries(tmp_path / "rows.csv")
+        assert not data.queries
+        assert "a list without commas cannot be read" in data.rejected[0].reason
+        assert "save Parquet" in data.rejected[0].reason
 
 
-def test_numbers_of_a_csv_column_with_missing_values_are_whole(tmp_path):
+def test_read_queries_takes_whole_numbers_of_csv(tmp_path):
     (tmp_path / "rows.csv").write_text("question,answers,passages\nWhen?,1912.0,in 1912\nWhich?,3.5,x\n")
     assert [query.answers for query in read_queries(tmp_path / "rows.csv").queries] == [("1912",), ("3.5",)]
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "content", "message"),
     [
-        (b"", r"rows\.csv: expected a header with a unique name for each column, got \[\]"),
-        (b"a,,b\n", r"expected a header with a unique name"),
-        (b"a,a\n", r"expected a header with a unique name"),
-        (b"a,b\nx,caf\xe9\n", r"rows\.csv: cannot be read .*can't decode byte 0xe9"),
-        (b'a,b\nx,y\nx,"open\n', r"rows\.csv: cannot be read .*EOF inside string starting at row"),
+        ("rows.csv", b"", r"rows\.csv: expected a header with a unique name for each column, got \[\]"),
+        ("rows.csv", b"a,,b\n", r"expected a header with a unique name"),
+        ("rows.csv", b"a,a\n", r"expected a header with a unique name"),
+        ("rows.csv", b"a,b\nx,caf\xe9\n", r"rows\.csv: cannot be read .*can't decode byte 0xe9"),
+        ("rows.csv", b'a,b\nx,y\nx,"open\n', r"rows\.csv: cannot be read .*EOF inside string starting at row"),
+        (
+            "cut.csv.gz",
+            gzip.compress(b"a,b\n" + bytes(range(32, 127)) * 99, mtime=0)[:60],
+            "ended before the end-of-stream",
+        ),
+        ("broken.json", b'[{"question": "Who?"}', r"broken\.json: expected a JSON array of rows"),
+        ("object.json", b'{"questions": []}', r"object\.json: expected a JSON array of rows or SQuAD's 'data'"),
     ],
 )
-def test_csv_that_cannot_be_read(tmp_path, text, message):
-    (tmp_path / "rows.csv").write_bytes(text)
+def test_read_rows_refuses_files(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
     with pytest.raises((OSError, ValueError), match=message):
-        rows_of(tmp_path / "rows.csv")
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"a,b\n" + bytes(range(32, 127)) * 99)[:60])
-    with pytest.raises(OSError, match="Compressed file ended before the end-of-stream marker"):
-        rows_of(tmp_path / "cut.csv.gz")
+        rows_of(tmp_path / name)
 
 
-def test_parquet_of_mixed_types(tmp_path):
+def test_read_queries_of_parquet_of_mixed_types(tmp_path):
     rows = [{**ROWS[0], "answers": ["Ida Voss", "Ida"], "n": 1}, {**ROWS[1], "n": "one"}]
     Dataset.from_list(rows, on_mixed_types="use_json").to_parquet(tmp_path / "rows.parquet")
     first, second = read_queries(tmp_path / "rows.parquet").queries
@@ -173,46 +156,36 @@ def test_parquet_of_mixed_types(tmp_path):
     assert (second.answers, second.metadata) == (("Heron",), {"n": "one"})
 
 
-def test_saved_datasets_and_their_splits(tmp_path):
+def test_read_queries_of_saved_datasets_by_split(tmp_path):
     both = DatasetDict(train=Dataset.from_list(ROWS[:1]), dev=Dataset.from_list(ROWS[1:]))
     both.save_to_disk(tmp_path / "both")
     DatasetDict(train=both["train"]).save_to_disk(tmp_path / "one")
     both["dev"].save_to_disk(tmp_path / "plain")
-    assert read_queries(f"{tmp_path}/both:train").queries == QUERIES[:1]
-    assert read_queries(f"{tmp_path}/both:dev").queries == QUERIES[1:]
-    assert read_queries(tmp_path / "one").queries == QUERIES[:1]
-    assert read_queries(tmp_path / "plain").queries == QUERIES[1:]
+    for source, queries in (("both:train", QUERIES[:1]), ("both:dev", QUERIES[1:]), ("one", QUERIES[:1]),
+                            ("plain", QUERIES[1:])):  # fmt: skip
+        assert read_queries(f"{tmp_path}/{source}").queries == queries
     for source, message in (
-        (f"{tmp_path}/both", rf"expected a split, one of train, dev, got none; .* {tmp_path}/both:train"),
-        (f"{tmp_path}/both:test", "one of train, dev, got 'test'"),
-        (f"{tmp_path}/plain:dev", "expected no split, as this is a Dataset, got 'dev'"),
+        ("both", rf"expected a split, one of train, dev, got none; .* {tmp_path}/both:train"),
+        ("both:test", "one of train, dev, got 'test'"),
+        ("plain:dev", "expected no split, as this is a Dataset, got 'dev'"),
     ):
         with pytest.raises(ValueError, match=message):
-            read_queries(source)
+            read_queries(f"{tmp_path}/{source}")
 
 
-@pytest.fixture
-def repository(tmp_path):
-    """A folder of data files as a repository on the hub has them, with two configurations."""
+def test_read_queries_of_data_files_as_on_the_hub(tmp_path):
     folder = tmp_path / "repository"
     for name, rows in (("train", ROWS), ("test", ROWS[1:])):
         Dataset.from_list(rows).to_parquet(folder / "data" / f"{name}-00000-of-00001.parquet")
-    return folder
-
-
-def test_data_files_as_on_the_hub(repository):
-    assert read_queries(f"{repository}:train").queries == QUERIES
+    assert read_queries(f"{folder}:train").queries == QUERIES
+    assert read_queries(f"{folder}:train[:1]").queries == QUERIES[:1]
     with pytest.raises(ValueError, match="expected a split, one of train, test, got none"):
-        rows_of(repository)
+        rows_of(folder)
     with pytest.raises(OSError, match=r"repository:dev: cannot be read .*(?:Unknown|Bad) split"):
-        rows_of(f"{repository}:dev")
+        rows_of(f"{folder}:dev")
 
 
-def test_a_slice_of_a_split(repository):
-    assert read_queries(f"{repository}:train[:1]").queries == QUERIES[:1]
-
-
-def test_ids_on_the_hub(monkeypatch):
+def test_open_dataset_by_ids_on_the_hub(monkeypatch):
     """``load_dataset`` is replaced: what it is asked for, and what becomes of its answer."""
     asked = []
 
@@ -232,37 +205,30 @@ def test_ids_on_the_hub(monkeypatch):
     ]
 
 
-def test_no_network_is_one_line():
+def test_open_dataset_without_network_is_one_line():
     # offline by HF_HUB_OFFLINE, which all tests set
-    with pytest.raises(
-        OSError, match=r"^org/name:train: cannot be read as a dataset of the hub .* without network"
-    ) as error:
+    message = r"^org/name:train: cannot be read as a dataset of the hub .* without network"
+    with pytest.raises(OSError, match=message) as error:
         open_dataset("org/name:train")
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("source", ["nowhere/rows.csv", "nowhere", "a/b/c/d", "../x"])
-def test_what_is_not_there(source):
-    with pytest.raises(OSError, match=rf"^{source}: no such file or folder.*org/name:train"):
+@pytest.mark.parametrize("source", ["nowhere/rows.csv", "nowhere", "a/b/c/d", "../x", "runs/mine", "runs/mine/labels"])
+def test_read_rows_refuses_what_is_not_there(tmp_path, monkeypatch, source):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()  # a file in a folder that exists is not sought on the hub
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("asked the hub"))
+    with pytest.raises(FileNotFoundError, match=rf"^{source}: no such file or folder.*:train"):
         rows_of(source)
 
 
-@pytest.mark.parametrize("source", ["runs/mine", "runs/mine/labels"])
-def test_a_missing_file_in_a_folder_that_exists_is_not_sought_on_the_hub(tmp_path, monkeypatch, source):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("asked the hub"))
-    with pytest.raises(FileNotFoundError, match=f"{source}: no such file or folder; if it is .* {source}:train"):
-        list(read_rows(source))
-
-
-def test_an_empty_folder(tmp_path):
+def test_read_rows_refuses_an_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(OSError, match=r"empty: cannot be read as a dataset .* any data files"):
         rows_of(tmp_path / "empty")
 
 
-def test_rows_in_memory(tmp_path):
+def test_read_queries_of_rows_in_memory(tmp_path):
     dataset = Dataset.from_list(ROWS)
     for rows in (ROWS, dataset, dataset.to_iterable_dataset(), iter(ROWS)):
         assert read_queries(rows).queries == QUERIES
@@ -272,18 +238,14 @@ def test_rows_in_memory(tmp_path):
     assert read_corpus(tmp_path / "corpus")["d1"].text == "one"
 
 
-def test_the_index_that_pandas_writes_is_ignored(tmp_path):
-    import pandas
-
-    pandas.DataFrame([{**row, "passages": json.dumps(row["passages"])} for row in ROWS]).to_csv(tmp_path / "a.csv")
+def test_read_rows_ignores_the_index_that_pandas_writes(tmp_path):
+    pandas.DataFrame([{"question": "Who?", "answers": "Ida"}]).to_csv(tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text().startswith(",")
-    (row, *_) = (row for _, row in read_rows(tmp_path / "a.csv"))
-    assert set(row) == set(ROWS[0])
-    assert read_queries(tmp_path / "a.csv").queries[0].metadata == QUERIES[0].metadata
+    assert rows_of(tmp_path / "a.csv") == [{"question": "Who?", "answers": "Ida"}]
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_row_that_is_too_long_is_no_row(tmp_path, monkeypatch, packed):
+def test_read_queries_rejects_a_line_that_is_too_long(tmp_path, monkeypatch, packed):
     monkeypatch.setattr(row_files, "_MOST_BYTES", 300)
     long = json.dumps({**ROWS[0], "id": "long", "question": "why " * 500})
     lines = "\n".join([json.dumps(ROWS[0]), long, "", json.dumps(ROWS[1])]).encode()

@@ -1,31 +1,23 @@
 """Splits by hash of the id, one rule for all that splits; what is linked stays together."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of
 from seper_reward.types import Passage, Query
 
 
-def test_split_of_is_by_hash():
-    counts = {name: sum(split_of(str(n)) == name for n in range(1600)) for name in ("train", "dev", "test")}
-    assert sum(counts.values()) == 1600
-    assert abs(counts["train"] - 1200) < 80
-    assert abs(counts["dev"] - 200) < 60
-
-
-def test_few_ids_fill_every_split():
+def test_split_by_rank_fills_every_split_with_few_ids():
     names = [f"q{number}" for number in range(12)]
-    splits = split_by_rank(names, test_share=0.25, dev_share=0.1)
-    assert {name: splits.count(name) for name in ("train", "dev", "test")} == {"train": 8, "dev": 1, "test": 3}
+    splits = dict(zip(names, split_by_rank(names, test_share=0.25, dev_share=0.1), strict=True))
+    assert Counter(splits.values()) == {"train": 8, "dev": 1, "test": 3}
     # the ranks are those of the hash, whatever the order of the file
-    assert dict(zip(names, splits, strict=True)) == dict(
-        zip(names[::-1], split_by_rank(names[::-1], test_share=0.25, dev_share=0.1), strict=True)
-    )
-    least_test = {name: split_of(name, test_share=share, dev_share=0.0) for share in (0.2,) for name in names}
-    found = dict(zip(names, split_by_rank(names, test_share=3 / 12, dev_share=0.0), strict=True))
-    assert {name for name in names if least_test[name] == "test"} <= {name for name in names if found[name] == "test"}
-    assert "dev" not in found.values()
+    turned = split_by_rank(names[::-1], test_share=0.25, dev_share=0.1)
+    assert splits == dict(zip(names[::-1], turned, strict=True))
+    ranked = dict(zip(names, split_by_rank(names, test_share=0.25, dev_share=0.0), strict=True))
+    assert all(ranked[name] == "test" for name in names if split_of(name, test_share=0.2, dev_share=0.0) == "test")
+    assert "dev" not in ranked.values()
     assert sorted(split_by_rank(["a", "b", "c"], test_share=0.01, dev_share=0.01)) == ["dev", "test", "train"]
 
 
@@ -43,7 +35,7 @@ def slow_clusters(keys):
     return found
 
 
-def test_clusters_are_what_can_be_reached():
+def test_clusters_by_a_slow_loop():
     draws = random.Random(0)
     sizes = set()
     for _ in range(200):
@@ -54,7 +46,7 @@ def test_clusters_are_what_can_be_reached():
     assert clusters([]) == []
 
 
-def test_what_questions_share_are_marked_passages_where_there_are_marks():
+def test_shared_keys_are_of_marked_passages_if_any():
     right, other = Passage("Ann did.", "Mill", metadata={"relevant": True}), Passage("Sheep.", metadata={"role": "x"})
     marked = Query("q", "Who?", ("Ann",), (right, other, Passage("Fog.")))
     assert shared_keys(marked, "passage") == {"Mill: Ann did."}

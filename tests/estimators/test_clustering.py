@@ -15,15 +15,9 @@ def matrix(samples, links):
     return equivalent
 
 
-def test_one_direction_does_not_join():
+def test_cluster_ids_one_direction_does_not_join():
     equivalent = torch.tensor([[True, True], [False, True]])
     assert cluster_ids(equivalent).tolist() == [0, 1]
-
-
-def test_no_and_one_response():
-    assert cluster_ids(torch.zeros(0, 0, dtype=torch.bool)).tolist() == []
-    assert cluster_ids(torch.zeros(0, 0, dtype=torch.bool), "greedy").tolist() == []
-    assert cluster_ids(torch.zeros(1, 1, dtype=torch.bool)).tolist() == [0]
 
 
 def slow_components(samples, links):
@@ -34,18 +28,19 @@ def slow_components(samples, links):
     return [sorted(set(label)).index(value) for value in label]
 
 
-def test_a_later_cluster_takes_members_of_an_earlier_one():
+def test_cluster_ids_greedy_takes_members_of_earlier_clusters():
     # 0 takes 2; 1 is not linked to 0, opens a cluster and takes 2 from it; 3 is only linked to 2, which opens none
     links = [(0, 2), (1, 2), (2, 3)]
     assert cluster_ids(matrix(4, links), "greedy").tolist() == [0, 1, 1, 2]
     assert cluster_ids(matrix(4, links), "components").tolist() == [0, 0, 0, 0]
 
 
-def test_complete_clusters_by_hand():
+def test_cluster_ids_complete_by_hand():
     # 1 is linked to 0 and to 2, which are not linked: it joins the first; 3 is linked to 2 only, 4 to 0 and 1
     links = [(0, 1), (1, 2), (2, 3), (0, 4), (1, 4)]
     assert cluster_ids(matrix(5, links), "complete").tolist() == [0, 0, 1, 1, 0]
-    assert cluster_ids(matrix(0, []), "complete").tolist() == []
+    for clusters in ("components", "complete", "greedy"):
+        assert cluster_ids(matrix(0, []), clusters).tolist() == []
 
 
 def slow_complete(samples, links):
@@ -76,12 +71,12 @@ def slow_greedy(samples, links):
     [("components", slow_components), ("complete", slow_complete), ("greedy", slow_greedy)],
 )
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
-def test_against_a_slow_loop(clusters, slow, case):
+def test_cluster_ids_against_a_slow_loop(clusters, slow, case):
     samples, links = case
     assert cluster_ids(matrix(samples, links), clusters).tolist() == slow(samples, links)
 
 
-def test_what_cannot_be_clustered_is_refused():
+def test_cluster_ids_refuses_bad_input():
     with pytest.raises(ValueError, match="square"):
         cluster_ids(torch.zeros(2, 3, dtype=torch.bool))
     with pytest.raises(ValueError, match="clusters must be one of components, complete, greedy, got 'first'"):

@@ -28,7 +28,7 @@ def test_semantic_entropy_by_hand():
     assert float(semantic_entropy(weights, torch.zeros(3, dtype=torch.long))) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_entropies_know_nothing_of_the_gold_answer():
+def test_belief_entropies_ignore_the_gold_answer():
     """Which of the drawn responses is right, or whether one is, changes none of them."""
     chances = {"Ann": 0.3, "Bob": 0.1, "Cid": 0.05}
     draws = Responses(

@@ -7,6 +7,7 @@ import random
 
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from seper_reward import Estimator, SePerScorer
 from seper_reward.judge.entailment import EntailmentScorer
@@ -95,7 +96,7 @@ def contexts(count):
     return [random_context(random.Random(seed)) for seed in range(count)]
 
 
-def test_against_the_official_code():
+def test_preset_official_against_the_official_code():
     for sampled, answers, probs in contexts(600):
         belief = believed(OFFICIAL, sampled, answers, probs)
         assert (belief.seper, belief.seper_hard) == pytest.approx(official(sampled, answers, probs), abs=1e-6)
@@ -114,7 +115,7 @@ def test_against_the_official_code():
         ({"judged_by": "members"}, "hard"),
     ],
 )
-def test_without_any_of_its_options_it_would_not_be_the_official_code(change, kind):
+def test_preset_official_needs_each_of_its_options(change, kind):
     changed = Estimator.preset("official", **change)
     differ = 0
     for sampled, answers, probs in contexts(120):
@@ -199,19 +200,26 @@ class Recorder:
         return self._tokenizer(texts, others, **options)
 
 
-def judged(tiny_judge, options, question, texts, answers, cache=None):
+@pytest.fixture(scope="module")
+def nli(tiny_entailment):
+    """Return the tiny entailment model and its tokenizer."""
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_entailment).eval()
+    return model, AutoTokenizer.from_pretrained(tiny_entailment)
+
+
+def judged(nli, options, question, texts, answers, cache=None):
     """Return the belief of the tiny entailment model, and the pairs that it read."""
-    recorder = Recorder(tiny_judge._tokenizer)
-    judge = Judge(EntailmentScorer(tiny_judge._model, recorder), cache)
+    recorder = Recorder(nli[1])
+    judge = Judge(EntailmentScorer(nli[0], recorder), cache)
     sampled = Responses(texts, tuple(torch.tensor([-1.0, -2.0]) for _ in texts), finished=(True,) * len(texts))
     (belief,) = beliefs_of(judge, options, [(question, answers, sampled)])
     return belief, recorder.pairs
 
 
 @pytest.mark.parametrize(("question", "shown"), [("who? me", "who? me?"), ("who runs it?", "who runs it?")])
-def test_the_entailment_model_reads_the_official_texts(tiny_judge, question, shown):
+def test_the_entailment_model_reads_the_official_texts(nli, question, shown):
     texts, answers = ('"Ida Voss."', "", "Ida  Voss", "Ida  Voss"), ["Ida Voss", "ida voss"]
-    belief, pairs = judged(tiny_judge, OFFICIAL, question, texts, answers)
+    belief, pairs = judged(nli, OFFICIAL, question, texts, answers)
     said = [f'{shown} "Ida Voss."', f"{shown} ", f"{shown} Ida  Voss"]
     gold = [f"{shown} Ida Voss", f"{shown} ida voss"]
     with_gold = {*itertools.product(said, gold), *itertools.product(gold, said)}
@@ -221,7 +229,7 @@ def test_the_entailment_model_reads_the_official_texts(tiny_judge, question, sho
     probs = {}
     for one, two in with_gold | among:
         with torch.no_grad():
-            logits = tiny_judge._model(**tiny_judge._tokenizer(one, two, return_tensors="pt")).logits[0]
+            logits = nli[0](**nli[1](one, two, return_tensors="pt")).logits[0]
         contradiction, neutral, entailment = logits.softmax(-1).tolist()  # the order of its labels
         cut = len(shown) + 1
         probs[one[cut:], two[cut:]] = (entailment, neutral, contradiction)
@@ -229,11 +237,11 @@ def test_the_entailment_model_reads_the_official_texts(tiny_judge, question, sho
     assert (belief.seper, belief.seper_hard) == pytest.approx(official(sampled, answers, probs), abs=1e-5)
 
 
-def test_verbatim_and_cleaned_texts_have_their_own_entries_in_a_cache(tiny_judge):
+def test_verbatim_and_cleaned_texts_have_their_own_entries_in_a_cache(nli):
     texts, answers, cache = ('"Ida Voss."', "Paris"), ["Ida Voss"], Cache(":memory:")
     both = [OFFICIAL, Estimator.preset("official", judged_texts="cleaned")]
-    alone = [judged(tiny_judge, options, QUESTION, texts, answers)[0] for options in both]
-    cached = [judged(tiny_judge, options, QUESTION, texts, answers, cache)[0] for options in both]
+    alone = [judged(nli, options, QUESTION, texts, answers)[0] for options in both]
+    cached = [judged(nli, options, QUESTION, texts, answers, cache)[0] for options in both]
     assert cached == alone
     assert alone[0].support != alone[1].support
     assert alone[1].support[0] == (1.0,)  # equal but for quotes and full stop: no model is asked

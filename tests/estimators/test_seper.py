@@ -23,7 +23,7 @@ WEIGHTS = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 SUPPORT = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]], dtype=torch.float64)
 
 
-def test_soft_by_hand():
+def test_seper_soft_by_hand():
     # first answer .45 + .12 + 0 = .57, second .05 + .06 + .14 = .25
     assert float(seper_soft(WEIGHTS, SUPPORT, "mean")) == pytest.approx(0.41)
     assert float(seper_soft(WEIGHTS, SUPPORT, "max")) == pytest.approx(0.57)
@@ -31,7 +31,7 @@ def test_soft_by_hand():
     assert float(seper_soft(WEIGHTS, SUPPORT, "any")) == pytest.approx(0.71)
 
 
-def test_hard_by_hand():
+def test_seper_hard_by_hand():
     ids = torch.tensor([1, 0, 1])
     gold = torch.tensor([[True, False, False], [False, True, False]])  # (C=2, A=3)
     # cluster masses .3 and .7: answers get .3, .7 and 0
@@ -40,29 +40,7 @@ def test_hard_by_hand():
     assert float(seper_hard(WEIGHTS, ids, gold, "any")) == pytest.approx(1.0)
 
 
-def test_right_answers_split_over_aliases_count_in_full_with_any():
-    weights, ids = torch.full((10,), 0.1), torch.tensor([0] * 5 + [1] * 5)
-    support = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
-    gold = match_clusters(ids, support, 0.5)
-    for aliases, expected in (("mean", 0.5), ("max", 0.5), ("any", 1.0)):
-        assert float(seper_soft(weights, support, aliases)) == pytest.approx(expected)
-        assert float(seper_hard(weights, ids, gold, aliases)) == pytest.approx(expected)
-
-
-def test_one_right_sample_of_ten_is_a_tenth_however_many_aliases():
-    """The reference code gives 0.2, 0.5 and 1.0 for 2, 5 and 10 paraphrased aliases: pairs laid out answer-major."""
-    weights = torch.full((10,), 0.1)
-    for answers in (1, 2, 5, 10):
-        support = torch.zeros(10, answers)
-        support[3] = 1.0
-        ids = torch.arange(10)
-        for aliases in ("mean", "max", "any"):
-            assert float(seper_soft(weights, support, aliases)) == pytest.approx(0.1)
-            hard = seper_hard(weights, ids, match_clusters(ids, support, 0.5), aliases)
-            assert float(hard) == pytest.approx(0.1)
-
-
-def test_weights_by_hand():
+def test_response_weights_by_hand():
     log_probs = [torch.tensor([0.5, 0.5]).log(), torch.tensor([0.1]).log(), torch.tensor([0.8, 0.5, 0.1]).log()]
     products = [0.25, 0.1, 0.04]
     means = [0.5, 0.1, 0.04 ** (1 / 3)]
@@ -82,20 +60,10 @@ def test_weights_by_hand():
         [torch.tensor([-math.inf]), torch.tensor([-2.0])],
     ],
 )
-def test_weights_stay_finite(weighting, log_probs):
+def test_response_weights_stay_finite(weighting, log_probs):
     weights = response_weights(log_probs, weighting)
     assert torch.isfinite(weights).all()
     assert float(weights.sum()) == pytest.approx(1.0)
-
-
-def test_unlikely_responses_keep_their_ratio():
-    weights = response_weights([torch.tensor([-800.0]), torch.tensor([-801.0])], "sequence")
-    assert float(weights[0] / weights[1]) == pytest.approx(math.e, rel=1e-4)
-
-
-def test_empty_response_is_an_empty_product():
-    weights = response_weights([torch.tensor([]), torch.tensor([0.25]).log()], "sequence")
-    assert weights.tolist() == pytest.approx([0.8, 0.2])
 
 
 @pytest.mark.parametrize(
@@ -125,13 +93,7 @@ def test_errors_name_what_is_wrong(call, message):
         call()
 
 
-def test_kernels():
-    forward, backward = torch.tensor([[0.9, 0.2]]), torch.tensor([[0.3, 0.6]])
-    assert entailment_kernel(forward, None, "forward").tolist() == forward.tolist()
-    assert torch.equal(entailment_kernel(forward, backward, "max"), torch.tensor([[0.9, 0.6]]))
-
-
-def test_presets_differ_where_paper_and_code_do():
+def test_preset_fields_of_paper_and_official():
     paper, official = Estimator.preset("paper"), Estimator.preset("official")
     assert vars(paper) == {
         "weighting": "sequence", "end_token": "counted", "aliases": "mean", "hard_aliases": None, "kernel": "forward",
@@ -145,7 +107,7 @@ def test_presets_differ_where_paper_and_code_do():
     }  # fmt: skip
 
 
-def test_the_end_token_by_hand():
+def test_without_end_token_by_hand():
     log_probs = [torch.tensor([0.5, 0.1]).log(), torch.tensor([0.5, 0.1]).log(), torch.tensor([0.2]).log()]
     kept = without_end_token(log_probs, [True, False, True])
     assert [row.exp().tolist() for row in kept] == [pytest.approx(row) for row in ([0.5], [0.5, 0.1], [0.2])]
@@ -161,7 +123,7 @@ def test_match_clusters_by_hand():
 
 
 @pytest.mark.parametrize("options", [Estimator(aliases="any"), Estimator.preset("official", aliases="any")])
-def test_with_any_a_label_row_adds_up(tiny_scorer, options):
+def test_belief_fields_add_up_with_any(tiny_scorer, options):
     scorer = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
     (belief,) = scorer.beliefs("Who built the mill?", ["Peter Voss", "the monks", "Ann"], [()])
     row = belief_fields(belief)
@@ -211,7 +173,7 @@ def slow_hard(weights, ids, support, threshold, aliases):
 
 
 @given(beliefs(), st.sampled_from(["sequence", "mean_token", "uniform"]), st.sampled_from(["mean", "max", "any"]))
-def test_against_a_slow_loop(belief, weighting, aliases):
+def test_seper_against_a_slow_loop(belief, weighting, aliases):
     log_probs, support, ids = belief
     weights = response_weights(log_probs, weighting)
     assert float(seper_soft(weights, support, aliases)) == pytest.approx(
@@ -223,7 +185,7 @@ def test_against_a_slow_loop(belief, weighting, aliases):
 
 
 @given(beliefs(), st.randoms(use_true_random=False), st.sampled_from(["mean", "max", "any"]))
-def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
+def test_seper_ignores_order_of_samples_and_answers(belief, rng, aliases):
     log_probs, support, ids = belief
     samples = rng.sample(range(len(log_probs)), len(log_probs))
     answers = rng.sample(range(support.shape[1]), support.shape[1])
@@ -239,27 +201,7 @@ def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
     assert float(hard_after) == pytest.approx(float(hard), abs=1e-9)
 
 
-@given(beliefs(), st.sampled_from(["mean", "max", "any"]), st.integers(2, 4))
-def test_repeating_every_alias_changes_nothing(belief, aliases, times):
-    log_probs, support, ids = belief
-    weights = response_weights(log_probs, "uniform")
-    repeated = support.repeat(1, times)
-    assert float(seper_soft(weights, repeated, aliases)) == pytest.approx(
-        float(seper_soft(weights, support, aliases)), abs=1e-9
-    )
-    assert match_clusters(ids, repeated, 0.5).tolist() == match_clusters(ids, support, 0.5).repeat(1, times).tolist()
-
-
-@given(beliefs(), st.sampled_from(["mean", "max", "any"]))
-def test_range(belief, aliases):
-    log_probs, support, _ = belief
-    weights = response_weights(log_probs, "mean_token")
-    seper = float(seper_soft(weights, support, aliases))
-    low, high = float(support.min()), float(support.max())
-    assert low - 1e-9 <= seper <= high + 1e-9
-
-
-def test_a_gold_answer_that_was_not_drawn_counts_in_hard_seper_too(tiny_scorer):
+def test_match_clusters_counts_gold_answers_not_drawn(tiny_scorer):
     (belief,) = tiny_scorer.beliefs("Who built the mill?", ["Peter Voss"], [()])
     gold = belief.counts.index(0)
     assert belief.responses[gold] == "Peter Voss"

@@ -17,7 +17,7 @@ def believed(soft, hard=0.0, error=0.0):
     return Belief(*estimates)
 
 
-def test_difference_and_its_error_by_hand():
+def test_utility_difference_and_error_by_hand():
     judged = utility(believed(0.7, 0.6, 0.03), believed(0.2, 0.5, 0.04), "p1")
     assert judged.delta_seper == pytest.approx(0.5)
     assert judged.delta_seper_hard == pytest.approx(0.1)
@@ -27,7 +27,7 @@ def test_difference_and_its_error_by_hand():
     assert (judged.seper, judged.baseline_seper, judged.passage_id) == (0.7, 0.2, "p1")
 
 
-def test_question_gain_by_hand():
+def test_utility_question_gain_by_hand():
     given, bare = (replace(believed(0.5), answer_log_prob=-1.0, question_log_prob=mean) for mean in (-1.25, -3.0))
     assert utility(given, bare).question_gain == pytest.approx(1.75)
     assert utility(bare, given).question_gain == pytest.approx(-1.75)
@@ -41,16 +41,12 @@ def test_question_gain_by_hand():
     assert utility(given, believed(0.5)).question_gain is utility(believed(0.5), given).question_gain is None
 
 
-def test_a_misleading_passage_is_negative():
-    assert utility(believed(0.1), believed(0.9, 1.0)).delta_seper == pytest.approx(-0.8)
-
-
-def test_nothing_moved_against_itself():
+def test_utility_against_itself_is_zero():
     belief = believed(0.4, 0.4, 0.1)
     assert utility(belief, belief).soft == utility(belief, belief).hard == Estimate(0.0, 0.0, 0.0, 0.0)
 
 
-def test_half_what_is_said_and_half_how_likely_the_answer_is():
+def test_combined_by_hand():
     soft = Estimate(0.4, 0.1, 0.2, 0.5)
     found = combined(soft, math.log(0.3), math.log(0.1))
     assert found.value == pytest.approx((0.4 + 0.2 / 0.4) / 2)
@@ -60,7 +56,7 @@ def test_half_what_is_said_and_half_how_likely_the_answer_is():
     assert combined(soft, None, -1.0) is combined(soft, -1.0, None) is None
 
 
-def test_stated_log_prob_is_that_of_the_likeliest_supporting_response():
+def test_stated_log_prob_of_the_likeliest_supporting_response():
     rows = tuple(map(torch.tensor, ([-0.5, -0.1, -9.0], [-0.2, -9.0], [-0.01, -9.0], [-0.02], [-0.05])))
     sampled = Responses(
         ("15 April 1912", "1912", "1913", "in 191", "about 1912"), rows, finished=(True, True, True, False, True)

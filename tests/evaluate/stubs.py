@@ -1,8 +1,9 @@
 """A scorer and a retriever that do as a script says, for evaluations of whole systems."""
 
+import copy
 from types import SimpleNamespace
 
-from seper_reward.types import Belief, Estimate, Responses, UnscorableError
+from seper_reward.types import Belief, Estimate, Measured, Responses, UnscorableError, attempt
 from tests.helpers import OneByOne
 
 
@@ -24,17 +25,28 @@ class StubScorer(OneByOne):
         seper: Function of a question and ids; ``None`` of it is a question that cannot be scored.
         says: Function of a question and ids that returns the reader's answer.
         std_error: Half of how far the interval of a belief reaches to either side.
+        resampled: ``seper`` by other samples; the same by default.
     """
 
-    def __init__(self, tokenizer, seper, says=lambda question, ids: "", std_error=0.0):
+    def __init__(self, tokenizer, seper, says=lambda question, ids: "", std_error=0.0, resampled=None):
         self.seper, self.says, self.half, self.contexts = seper, says, 2 * std_error, []
-        self.sampler = SimpleNamespace(tokenizer=tokenizer, prompts_ahead=0)
+        self.resampled = resampled or seper
+        self.sampler = SimpleNamespace(tokenizer=tokenizer, prompts_ahead=0, options=SimpleNamespace(seed=0))
         self.reader = SimpleNamespace(
             sampler=self.sampler, responses=self.responses, expect=lambda asked, known=None: None
         )
 
-    def with_sampling(self, **changes):
-        return self
+    def with_sampling(self, seed=None, **changes):
+        other = copy.copy(self)
+        other.seper = self.seper if seed is None else self.resampled
+        return other
+
+    def measure(self, requests, batch_size=None):
+        def measured(request):
+            supports = tuple(float(text in request.answers) for text in request.texts)
+            return Measured(tuple(self.beliefs(request.question, request.answers, request.contexts)), supports)
+
+        return [attempt(lambda request=request: measured(request)) for request in requests]
 
     def responses(self, asked):
         return [
@@ -44,7 +56,7 @@ class StubScorer(OneByOne):
 
     def beliefs(self, question, answers, contexts):
         self.contexts.append((question, [ids_of(context) for context in contexts]))
-        if self.seper(question, ()) is None:
+        if contexts and self.seper(question, ()) is None:
             raise UnscorableError("too long")
         return [self.belief(question, ids_of(context)) for context in contexts]
 

@@ -10,12 +10,14 @@ import torch
 from seper_reward.cli import main
 from seper_reward.evaluate import credit
 from seper_reward.evaluate.credit import CreditedSearch, compare_credits, credited_searches, effects
-from seper_reward.evaluate.interventions import ARMS, Case
+from seper_reward.evaluate.interventions import Case
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
+from seper_reward.runtime.json_files import read_lines
 from seper_reward.statistics import Statistic, slope, spearman, statistic_over_questions
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses
+from tests.helpers import write_rows
 from tests.tiny_models import lane_rows
 
 
@@ -53,8 +55,8 @@ ROWS = [
 ]
 
 
-def test_comparison_by_hand():
-    found = compare_credits(ROWS, margin=0.05)
+def test_compare_credits_by_hand(tmp_path):
+    found = compare_credits(ROWS, margin=0.05, agent="qwen", left_out=2)
     assert (found.questions, found.searches, found.helpful, found.harmful) == (3, 5, 1, 2)  # .4 ± .3 is not sure
     ours, outcome = (found.credits[name]["measures"] for name in ("delta_seper", "outcome"))
     # ranks of the effect 4, 1, 3, 2 and of the credit 4, 1, 2, 3: rho = 1 - 6 · 2 / 60
@@ -74,10 +76,6 @@ def test_comparison_by_hand():
     # halves: ranks 5, 2, 3, 1, 4 and 4, 1, 3, 2, 5: rho = 1 - 6 · 4 / 120 = .8
     assert found.ceiling.value == pytest.approx(math.sqrt(1.6 / 1.8), abs=1e-4)
     assert ours["Spearman"].interval == [-1.0, 1.0]  # over three questions
-
-
-def test_table_and_figure(tmp_path):
-    found = compare_credits(ROWS, margin=0.05, agent="qwen", left_out=2)
     page = " ".join(found.table().split())
     assert "3 questions, 2 left out, 5 searches, 1 surely helpful and 2 surely harmful" in page
     assert "| delta_seper | 0.800 [" in page
@@ -89,7 +87,7 @@ def test_table_and_figure(tmp_path):
         compare_credits([], margin=0.05)
 
 
-def test_statistics_of_rows():
+def test_spearman_slope_and_statistic_over_questions():
     values, others = np.array([1.0, 2.0, 2.0, 5.0, math.nan]), np.array([0.1, 0.4, 0.3, 0.2, 9.0])
     # ranks 1, 2.5, 2.5, 4 and 1, 4, 3, 2: covariance 1.5, sums of squares 4.5 and 5
     assert spearman(values, others) == pytest.approx(1.5 / math.sqrt(4.5 * 5))
@@ -171,7 +169,7 @@ def scripted(monkeypatch):
 QUERY = Query("q", "When was the boss of the mill born?", ("1801",), metadata={"hops": 2})
 
 
-def test_interventions_continue_the_rollout(scripted):
+def test_credited_searches_continue_the_rollout(scripted):
     ((first, second),) = credited_searches(scripted, ScriptedScorer(), [IDA, PAT, *OTHERS, LONG], [Case(QUERY, 2)])
     assert scripted.seeds == [0, 1, 2]  # effects, credits and what is known share no samples
     # without Ida, the agent's next search does not find Pat; without Pat, its last result is empty
@@ -191,14 +189,11 @@ def test_interventions_continue_the_rollout(scripted):
     assert first.credits["contains"] == 0.0
     assert first.credits["turn_advantage"] == pytest.approx(0.4 + 1.0 - 0.0)  # both gains, E, less SePer before them
     assert first.credits["leave_one_out"] == pytest.approx(0.4 - 0.7)  # Pat alone has .7
-    assert second.tokens == {
-        "delta_seper": 5.0, "agent_delta_seper": 5.0, "delta_belief": 5.0, "seper_gain": 5.0, "question_gain": 3.0,
-        "igpo": 3.0,
-        "leave_one_out": 5.0, "turn_advantage": 5.0, "outcome": 0.0, "contains": 0.0, "judgment": 7.0,
-    }  # fmt: skip
+    free, read = dict.fromkeys(("outcome", "contains"), 0.0), dict.fromkeys(("question_gain", "igpo"), 3.0)
+    assert second.tokens == {**dict.fromkeys(second.credits, 5.0), **free, **read, "judgment": 7.0}
 
 
-def test_swapped_results_are_of_about_the_same_length(scripted):
+def test_credited_searches_swap_results_of_like_length(scripted):
     seen = []
     scripted.prompt = lambda question, turns: seen.append(turns) or ScriptedAgent.prompt(scripted, question, turns)
     credited_searches(scripted, ScriptedScorer(), [IDA, PAT, *OTHERS, LONG], [Case(QUERY, 2)])
@@ -208,62 +203,56 @@ def test_swapped_results_are_of_about_the_same_length(scripted):
     assert swapped[0][0] in OTHERS
 
 
-def test_rollouts_of_a_log_are_continued(scripted):
+def test_credited_searches_continue_a_log(scripted):
     logged = Rollout(QUERY.question, QUERY.answers, (Turn("mill", (IDA,)), Turn("Pat", (PAT,))), "1799")
     ((first, second),) = credited_searches(scripted, ScriptedScorer(), OTHERS, [Case(QUERY, 2, logged)])
     assert (first.query, second.query) == ("mill", "Pat")
     assert first.credits["outcome"] == second.credits["outcome"] == -1.0
-    assert set(ARMS) == {name.partition(",")[0] for name in first.correct}
+    assert {name.partition(",")[0] for name in first.correct} == {"kept", "removed", "swapped"}
 
 
-def test_command(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypatch):
-    rows = [{**row, "hops": 1 + number % 2} for number, row in enumerate(lane_rows(6))]
-    file = tmp_path / "questions.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    outputs = {name: tmp_path / f"out.{name}" for name in ("json", "jsonl", "svg")}
-    words = [
+def words_of(tmp_path, tiny_reader, tiny_entailment, rows):
+    file = write_rows(tmp_path / "questions.jsonl", rows)
+    return [
         "evaluate", "credit", "--file", str(file), "--agent", str(tiny_reader), "--reader", str(tiny_reader),
         "--judge", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--num_samples", "3",
         "--max_new_tokens", "4", "--continuations", "3", "--cache", str(tmp_path / "cache.sqlite"),
-        "--agent_passage_tokens", "8", "--max_passage_tokens", "8",
-        "--json", str(outputs["json"]), "--searches", str(outputs["jsonl"]), "--plot", str(outputs["svg"]),
+        "--agent_passage_tokens", "8", "--max_passage_tokens", "8", "--searches", str(tmp_path / "out.jsonl"),
     ]  # fmt: skip
-    assert main([*words, "--sample", "3"]) == 0
+
+
+def test_credit_command(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypatch):
+    rows = [{**row, "hops": 1 + number % 2} for number, row in enumerate(lane_rows(4))]
+    words = words_of(tmp_path, tiny_reader, tiny_entailment, rows)
+    assert main([*words, "--sample", "2", "--json", str(tmp_path / "out.json")]) == 0
     few = capsys.readouterr().out
-    assert "3 questions" in few
-    searches = [json.loads(line) for line in outputs["jsonl"].read_text().splitlines()]
-    assert all(each["hops"] == sum(other["id"] == each["id"] for other in searches) for each in searches)
-    assert outputs["svg"].read_text().startswith("<?xml")
-    assert json.loads(outputs["json"].read_text())["settings"]["agent"] == str(tiny_reader)
+    assert "2 questions" in few
+    searches = list(read_lines(tmp_path / "out.jsonl"))
+    assert all(search["hops"] == sum(other["id"] == search["id"] for other in searches) for search in searches)
+    assert json.loads((tmp_path / "out.json").read_text())["settings"]["agent"] == str(tiny_reader)
     assert main(words) == 0
-    assert "6 questions" in capsys.readouterr().out
-    more = [json.loads(line) for line in outputs["jsonl"].read_text().splitlines()]
-    assert [each["id"] for each in more[: len(searches)]] == [each["id"] for each in searches]  # more continue fewer
+    assert "4 questions" in capsys.readouterr().out
+    more = [search["id"] for search in read_lines(tmp_path / "out.jsonl")]
+    assert more[: len(searches)] == [search["id"] for search in searches]  # more continue fewer
 
     def never(*_, **__):
         raise AssertionError("a finished run samples nothing")
 
     monkeypatch.setattr(ResponseSampler, "sample", never)
     monkeypatch.setattr(ResponseSampler, "log_probs", never)
-    assert main([*words, "--sample", "3"]) == 0
+    assert main([*words, "--sample", "2"]) == 0
     assert capsys.readouterr().out == few
 
 
-def test_command_reads_a_log(tiny_reader, tiny_entailment, tmp_path, capsys):
-    file, log = tmp_path / "questions.jsonl", tmp_path / "rollouts.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in lane_rows(4)))
+def test_credit_command_reads_a_log(tiny_reader, tiny_entailment, tmp_path, capsys):
     searches = [{"query": "house 1", "passages": ["House 1 belongs to Owner 1."]}]
-    log.write_text(
-        json.dumps({"question": "Who owns house 1 of the lane?", "searches": searches, "answer": "Owner 1"})
+    row = {"question": "Who owns house 1 of the lane?", "searches": searches, "answer": "Owner 1"}
+    log, words = (
+        write_rows(tmp_path / "log.jsonl", [row]),
+        words_of(tmp_path, tiny_reader, tiny_entailment, lane_rows(4)),
     )
-    words = [
-        "--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--dtype", "float32", "--device", "cpu",
-        "--num_samples", "2", "--max_new_tokens", "4", "--continuations", "2", "--agent_passage_tokens", "8",
-        "--max_passage_tokens", "8", "--cache", str(tmp_path / "cache.sqlite"),
-    ]  # fmt: skip
-    asked = ["evaluate", "credit", "--file", str(file), "--agent", str(tiny_reader), *words]
-    assert main([*asked, "--rollouts", str(log), "--searches", str(tmp_path / "out.jsonl")]) == 0
-    (search,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert main([*words, "--rollouts", str(log)]) == 0
+    (search,) = read_lines(tmp_path / "out.jsonl")
     assert (search["query"], search["id"], search["credits"]["contains"]) == ("house 1", "q1", 1.0)
-    assert main(["evaluate", "credit", "--file", str(file), "--continuations", "1"]) == 2
+    assert main([*words, "--continuations", "1"]) == 2
     assert "continuations must be at least 2" in capsys.readouterr().err

@@ -22,16 +22,9 @@ from seper_reward.judge.judge import Judge
 from tests.helpers import ScriptedModel, write_rows
 
 EVOUNA_ROW = {
-    "question": "who?",
-    "golden_answer": "Ann Lee/A. Lee",
-    "answer_fid": "Ann",
-    "judge_fid": True,
-    "answer_gpt4": "Bob",
-    "judge_gpt4": False,
-    "answer_newbing": "Ann",
-    "judge_newbing": None,
-    "improper": False,
-}
+    "question": "who?", "golden_answer": "Ann Lee/A. Lee", "answer_fid": "Ann", "judge_fid": True,
+    "answer_gpt4": "Bob", "judge_gpt4": False, "answer_newbing": "Ann", "judge_newbing": None, "improper": False,
+}  # fmt: skip
 
 
 def own(number, **changes):
@@ -39,7 +32,7 @@ def own(number, **changes):
     return {**row, **changes}
 
 
-def test_evouna_rows_give_one_judgement_per_verdict(tmp_path):
+def test_read_verdicts_of_evouna(tmp_path):
     with gzip.open(tmp_path / "nq.json.gz", "wt") as file:
         json.dump([EVOUNA_ROW, {**EVOUNA_ROW, "improper": True}], file)
     assert read_verdicts(tmp_path / "nq.json.gz") == [
@@ -48,7 +41,7 @@ def test_evouna_rows_give_one_judgement_per_verdict(tmp_path):
     ]
 
 
-def test_own_rows_are_grouped_by_a_field(tmp_path):
+def test_read_verdicts_groups_by_a_field(tmp_path):
     kinds = [{"question": "who?", "answers": ["Ann"], "response": "Bob", "right": False, "kind": "names"}]
     path = write_rows(tmp_path / "own.jsonl", [own(1, system="mine"), own(2), *kinds])
     assert [row.column for row in read_verdicts(path)] == ["mine", "response", "names"]
@@ -59,27 +52,16 @@ def test_own_rows_are_grouped_by_a_field(tmp_path):
     ("row", "message"),
     [
         (own(1, equivalent="yes"), "line 2: expected 'equivalent' as bool, got 'yes'"),
-        (own(1, answers=[]), "line 2: answers must be a list of at least one text"),
         (own(1, answers=["Ann", 1912]), "line 2: answers must be a list of at least one text"),
-        ({**EVOUNA_ROW, "golden_answer": None}, "line 2: expected 'golden_answer' as a text"),
         ({**EVOUNA_ROW, "golden_answer": "/"}, "line 2: expected 'golden_answer' as a text"),
         ({**EVOUNA_ROW, "judge_fid": "yes"}, "line 2: expected 'judge_fid' as true, false or null"),
         ({"question": "who?"}, "line 2: expected 'answers' as list, got None"),
         ("text", "line 2: expected an object"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path, row, message):
+def test_read_verdicts_names_a_bad_row(tmp_path, row, message):
     with pytest.raises(BadRowError, match=message):
         read_verdicts(write_rows(tmp_path / "own.jsonl", [own(0), row]))
-
-
-def test_a_json_file_must_hold_an_array(tmp_path):
-    (tmp_path / "a.json").write_text('{"a": 1}')
-    with pytest.raises(ValueError, match="expected a JSON array of rows"):
-        read_verdicts(tmp_path / "a.json")
-    (tmp_path / "a.json").write_text("[1, 2")
-    with pytest.raises(ValueError, match="JSON lines end in"):
-        read_verdicts(tmp_path / "a.json")
 
 
 def test_best_threshold_by_hand():
@@ -87,7 +69,7 @@ def test_best_threshold_by_hand():
     assert best_threshold([0.7, 0.65, 0.6, 0.2], [True, False, True, False]) == pytest.approx(0.6)
 
 
-def test_thresholds_out_of_range_or_reach_are_refused(tiny_judge):
+def test_equivalence_refuses_other_thresholds(tiny_judge):
     with pytest.raises(ValueError, match="verdicts of both kinds"):
         best_threshold([0.1, 0.9], [True, True])
     for threshold in (0, 50):
@@ -102,7 +84,7 @@ def test_calibration_by_hand():
     assert [row["n"] for row in result["reliability"]] == [1, 2, 2]
 
 
-def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
+def test_equivalence_learns_from_the_train_split(tiny_judge):
     rows = [
         Verdict(f"who {n}?", ("Ann",), "Ann" if n % 3 else "Bob", n % 3 > 0, "one" if n % 2 else "two")
         for n in range(60)
@@ -121,17 +103,10 @@ def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
     assert equivalence(Judge(tiny_judge), test, threshold=0.5).thresholds["cosine"] == 0.5
 
 
-def test_the_best_alias_counts(tiny_judge):
-    one = Verdict("who?", ("Zed",), "Ann", True)
-    both = Verdict("who?", ("Zed", "Ann"), "Ann", True)
-    alone, best = best_alias_probs(Judge(tiny_judge), [one, both])[:, 0].tolist()
-    assert best == 1.0 > alone
-
-
-def test_the_model_alone():
+def test_equivalence_of_the_model_alone():
     """Equal texts have the model's own entailment, as in the paper, and rewards still know that they are equal."""
     judge = Judge(ScriptedModel(lambda pair: 0.2))
-    rows = [Verdict("who?", ("Ann",), "Ann", True), Verdict("who?", ("Ann",), "Bob", False)]
+    rows = [Verdict("who?", ("Zed", "Ann"), "Ann", True), Verdict("who?", ("Ann",), "Bob", False)]
     assert best_alias_probs(judge, rows)[:, 0].tolist() == pytest.approx([1.0, 0.2])
     assert best_alias_probs(judge, rows, verbatim=True)[:, 0].tolist() == pytest.approx([0.2, 0.2])
     found = equivalence(judge, rows, threshold=0.5, verbatim=True)
@@ -139,10 +114,10 @@ def test_the_model_alone():
     assert (found.errors["all"]["missed"], found.errors["all"]["unpaid"]) == (1.0, 0.0)
 
 
-def test_errors_of_labels_and_rewards_by_hand():
+def test_error_rates_by_hand():
     """Support above .5 counts in labels; a reward needs both directions, and pays 4 min(...) - 3."""
     probs = {
-        ("It is Ann", "Ann"): 0.9, ("Ann", "It is Ann"): 0.6,  # right: supported, paid 0
+        ("It is Ann", "Ann"): 0.6, ("Ann", "It is Ann"): 0.9,  # right: supported, paid 0
         ("Anna", "Ann"): 0.4, ("Ann", "Anna"): 0.99,  # right: missed by both
         ("Ben", "Ann"): 0.8, ("Ann", "Ben"): 0.8,  # wrong: supported, and paid .2
         ("Bob", "Ann"): 0.7, ("Ann", "Bob"): 0.1,  # wrong: supported, not paid
@@ -161,7 +136,7 @@ def test_errors_of_labels_and_rewards_by_hand():
     assert error_rates(judge, verdicts[1:2], supported[1:2])["all"]["passed"] is None
 
 
-def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys):
+def test_judge_command(tiny_entailment, tiny_reader, tmp_path, capsys):
     said = {"answers": ["Ann"], "response": "It is Ann"}
     rows = [{**said, "question": f"who {n}?", "equivalent": n % 3 > 0, "system": "ab"[n % 2]} for n in range(40)]
     for name in ("own", "more"):
@@ -176,12 +151,7 @@ def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys):
     assert set(result["errors"]) == {*result["columns"], "all"}
     for column in result["columns"].values():
         assert {"entailment", "lexical", "token_f1", "cosine"} <= column["f1"].keys() == column["accuracy"].keys()
-    out = capsys.readouterr().out
-    assert "calibration error" in out
-    assert "mean support" in out
+    assert "calibration error" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "plot.svg").read_text()
-
-
-def test_verdicts_are_required(capsys):
     assert main(["evaluate", "judge", "--threshold", "0.5"]) == 2
-    assert "--file is required: people's verdicts" in capsys.readouterr().err
+    assert "file is required: people's verdicts" in capsys.readouterr().err

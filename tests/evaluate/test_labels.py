@@ -10,7 +10,7 @@ from seper_reward.evaluate.labels import Agreement, AgreementByFolder, MarkedRow
 from seper_reward.evaluate.rivals import answered_before, label_measures
 from seper_reward.statistics import Statistic
 from seper_reward.types import Passage, Query
-from tests.helpers import read_row, write_rows
+from tests.helpers import labels_of, read_row, write_rows
 from tests.tiny_models import lane_rows
 
 
@@ -47,23 +47,13 @@ ROW = {
 }
 
 
-def test_measures_by_hand():
-    found, evidence = label_measures(read_row(ROW), [3.0, 4.0])
-    first, second = found
-    expected = {
-        "retriever": 0.6,
-        "bm25": 3.0,
-        "contains": 1.0,
-        "contains x bm25": 3.0,
-        "question_gain": 1.5,
-        "erag": 0.6 - 0.25,
-        "likelihood": 2.0,
-        "delta_belief": 0.25,
-        "delta_seper": 0.5,
-        "delta_seper_hard": 0.6,
+def test_label_measures_by_hand():
+    (first, second), evidence = label_measures(read_row(ROW), [3.0, 4.0])
+    assert first == pytest.approx({
+        "retriever": 0.6, "bm25": 3.0, "contains": 1.0, "contains x bm25": 3.0, "question_gain": 1.5,
+        "erag": 0.6 - 0.25, "likelihood": 2.0, "delta_belief": 0.25, "delta_seper": 0.5, "delta_seper_hard": 0.6,
         "seper_gain": 1.0,
-    }
-    assert first == pytest.approx(expected)
+    })  # fmt: skip
     assert second["contains"] == second["contains x bm25"] == 0.0
     assert all(math.isnan(second[name]) for name in ("retriever", "likelihood", "delta_belief", "seper_gain"))
     # labels that a passage lacks have no evidence; e^4 : 1 for the softmax of twice 1.5 and -0.5
@@ -72,7 +62,7 @@ def test_measures_by_hand():
     assert evidence["question_gain"] == pytest.approx([math.exp(4) / (math.exp(4) + 1), 1 / (math.exp(4) + 1)])
 
 
-def test_a_question_is_known_by_its_likeliest_drawn_response():
+def test_answered_before_by_the_likeliest_response():
     assert not answered_before(read_row(ROW))
     baseline = {"responses": [said("Bob", 0.9, log_prob=-0.5), said("ida voss.", 0.1, log_prob=-0.2)]}
     assert answered_before(read_row({**ROW, "baseline": baseline}))
@@ -127,7 +117,7 @@ def test_agreement_by_hand():
         agreement(ROWS, "theirs")
 
 
-def test_means_over_folders_have_the_intervals_of_independent_ones():
+def test_agreement_by_folder_means():
     one, other = (Statistic(0.8, [0.77, 0.83]), Statistic(0.6, [0.56, 0.64]))
     empty = ({}, {}, "ours", 1, 2, 1)
     found = AgreementByFolder(
@@ -141,7 +131,7 @@ def test_means_over_folders_have_the_intervals_of_independent_ones():
     assert (found.questions, found.passages, found.relevant) == (2, 4, 2)
 
 
-def test_bm25_is_over_the_passages_of_all_questions():
+def test_bm25_scores_over_all_passages():
     mill = Query("a", "Who built the mill?", ("Ann",), (Passage("A mill.", id="0"), Passage("Sheep.", id="1")))
     sheep = Query("b", "Where are sheep?", ("Hill",), (Passage("Sheep graze here.", id="0"),))
     (first, other), (third,) = bm25_scores([mill, sheep])
@@ -149,12 +139,8 @@ def test_bm25_is_over_the_passages_of_all_questions():
     assert third > 0
 
 
-def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_path, capsys):
-    rows = lane_rows()[:12]
-    for row in rows:
-        for at, each in enumerate(row["passages"]):
-            each |= {"relevant": at == 0, "kind": "gold" if at == 0 else "lane"}
-    source = write_rows(tmp_path / "lanes.jsonl", rows)
+def test_labels_command(tiny_reader, tiny_entailment, tmp_path, capsys):
+    source = write_rows(tmp_path / "lanes.jsonl", lane_rows(12))
     words = ["label", "--input", source, "--reader", tiny_reader, "--judge", tiny_entailment, "--split", "train"]
     options = "--prompt brief --num_samples 3 --max_new_tokens 4 --dtype float32 --device cpu"
     for seed in ("0", "1"):
@@ -165,14 +151,13 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
     result = json.loads(out.read_text())
     assert set(result["folders"]) == {"0", "1"}
     found = result["folders"]["0"]
-    written = [json.loads(line) for line in (tmp_path / "0" / "labels.jsonl").read_text().splitlines()]
+    written = labels_of(tmp_path / "0")
     assert 0 < found["questions"] == len(written) < 12
     assert found["against"] == "seper_gain"
     best = [max(row["passages"], key=lambda each: each["question_gain"]) for row in written]
     shares = [each["metadata"]["relevant"] for each in best]
     assert found["measures"]["question_gain"]["best"]["value"] == pytest.approx(sum(shares) / len(shares), abs=1e-3)
-    seper = [json.loads(line) for line in (tmp_path / "1" / "labels.jsonl").read_text().splitlines()]
-    other = {(row["id"], each["text"]): each["seper"] for row in seper for each in row["passages"]}
+    other = {(row["id"], each["text"]): each["seper"] for row in labels_of(tmp_path / "1") for each in row["passages"]}
     known = [other[row["id"], each["text"]] for row, each in zip(written, best, strict=True)]
     assert found["measures"]["question_gain"]["seper"]["value"] == pytest.approx(sum(known) / len(known), abs=1e-3)
     assert "mean of 2 folders: " in capsys.readouterr().out
@@ -180,9 +165,6 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
     assert "read_by needs one folder for each of labels" in capsys.readouterr().err
     assert main(["evaluate", "labels", "--labels", labels[0], "--split", "test"]) == 2
     assert "expected questions of the split test, got none" in capsys.readouterr().err
-
-
-def test_rows_of_another_labeler_are_refused(tmp_path, capsys):
     write_rows(tmp_path / "labels.jsonl", [{**ROW, "labeler": "erag"}])
     assert main(["evaluate", "labels", "--labels", str(tmp_path)]) == 2
     assert "expected labels of delta_seper, got labels of erag" in capsys.readouterr().err

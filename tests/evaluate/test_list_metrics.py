@@ -15,7 +15,7 @@ from seper_reward.evaluate.list_metrics import LIST_METRICS, list_metric
 FRACTIONAL = [0.2, 0.0, 0.6]
 
 
-def test_fractional_labels_by_hand():
+def test_list_metric_by_hand():
     assert list_metric("p", [FRACTIONAL]) == pytest.approx([0.8 / 3])
     assert list_metric("p", [FRACTIONAL], 2) == pytest.approx([0.1])
     assert list_metric("hit", [FRACTIONAL], 2) == [0.2]
@@ -24,26 +24,26 @@ def test_fractional_labels_by_hand():
     assert list_metric("ndcg", [FRACTIONAL]) == pytest.approx([gain / (0.6 + 0.2 / math.log2(3))])
     assert list_metric("ndcg", [FRACTIONAL], 1) == pytest.approx([0.2 / 0.6])
 
-
-def test_whole_labels_by_hand():
     labels = [0, 1, 0, 1]
-    assert list_metric("map", [labels]) == [0.5]
     assert list_metric("map", [labels], 2) == [0.25]  # of both relevant ones
-    assert list_metric("mrr", [labels]) == [0.5]
-    assert list_metric("mrr", [labels], 1) == [0.0]
+    assert (list_metric("mrr", [labels]), list_metric("mrr", [labels], 1)) == ([0.5], [0.0])
 
 
-def test_labels_below_0_lower_the_mean_and_may_be_the_greatest():
+def test_list_metric_of_labels_below_0():
     assert list_metric("p", [[-0.4, 0.2]]) == pytest.approx([-0.1])
     assert list_metric("hit", [[-0.4, -0.2]]) == [-0.2]
     assert list_metric("hit", [[-0.4]], 2) == [0.0]  # the rank that is missing
 
 
-def test_short_empty_and_equal_lists():
+def test_list_metric_of_short_and_empty_lists():
     assert list_metric("p", [[1.0], [], [1.0]], 4) == [0.25, 0.0, 0.25]
     for name in LIST_METRICS:
         assert list_metric(name, [[]]) == list_metric(name, [[0, 0]]) == [0.0]
     assert list_metric("p", []) == []
+    with pytest.raises(ValueError, match="metric must be one of p, hit, recall, map, mrr, ndcg, got 'f1'"):
+        list_metric("f1", [])
+    with pytest.raises(ValueError, match="k must be at least 1, or None for all, got 0"):
+        list_metric("p", [], 0)
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,9 @@ def test_short_empty_and_equal_lists():
         ("recall", -0.1, "must be at least 0 for recall"),
     ],
 )
-def test_labels_that_a_metric_does_not_take(name, label, said):
+def test_list_metric_refuses_other_labels(name, label, said):
     with pytest.raises(ValueError, match=said):
         list_metric(name, [[], [1.0, label]])
-
-
-def test_unknown_metrics_and_depths():
-    with pytest.raises(ValueError, match="metric must be one of p, hit, recall, map, mrr, ndcg, got 'f1'"):
-        list_metric("f1", [])
-    with pytest.raises(ValueError, match="k must be at least 1, or None for all, got 0"):
-        list_metric("p", [], 0)
 
 
 THEIRS = {"p": "P", "recall": "R", "map": "AP", "ndcg": "nDCG", "hit": "Success"}
@@ -77,7 +70,7 @@ THEIRS = {"p": "P", "recall": "R", "map": "AP", "ndcg": "nDCG", "hit": "Success"
     st.integers(1, 8),
     st.sampled_from(sorted(THEIRS)),
 )
-def test_labels_of_0_and_1_give_trec_evals_numbers(lists, k, name):
+def test_list_metric_is_trec_evals(lists, k, name):
     measure = ir_measures.parse_measure(f"{THEIRS[name]}@{k}")
     qrels = [
         ir_measures.Qrel(str(number), str(place), label)
@@ -102,34 +95,27 @@ def erag(tmp_path_factory):
         yield importlib.import_module("erag")
 
 
-@pytest.mark.slow
-def test_labels_of_0_and_1_give_the_published_packages_numbers(erag):
-    labels = {"who": [0, 1, 1, 0, 1], "when": [1, 0, 0], "where": [0, 0, 0, 0]}
-    names = {"P_2": ("p", 2), "P_5": ("p", 5), "recall_2": ("recall", 2), "map": ("map", None)}
-    names |= {"map_cut_3": ("map", 3), "recip_rank": ("mrr", None), "ndcg": ("ndcg", None)}
-    names |= {"ndcg_cut_3": ("ndcg", 3), "success_1": ("hit", 1)}
-    found = erag.eval(
-        {question: list(map(str, row)) for question, row in labels.items()},
-        {question: ["1"] for question in labels},
-        lambda asked: {question: shown[0] for question, shown in asked.items()},
-        lambda said, gold: {question: int(said[question] in gold[question]) for question in said},
-        set(names),
-    )
-    for theirs, (name, k) in names.items():
-        per_question = [found["per_input"][question][theirs] for question in labels]
-        assert list_metric(name, list(labels.values()), k) == pytest.approx(per_question), theirs
+BINARY = {"recall_2": ("recall", 2), "map": ("map", None), "map_cut_3": ("map", 3), "recip_rank": ("mrr", None)}
+BINARY |= {"P_5": ("p", 5), "ndcg": ("ndcg", None), "ndcg_cut_3": ("ndcg", 3), "success_1": ("hit", 1)}
 
 
 @pytest.mark.slow
-def test_fractional_labels_give_the_published_packages_numbers(erag):
-    labels = {"who": [0.25, 0.5, 0.1], "when": [0.75, 0.0, 0.3]}
+@pytest.mark.parametrize(
+    ("lists", "kind", "names"),
+    [
+        ([[0, 1, 1, 0, 1], [1, 0, 0], [0, 0, 0, 0]], int, BINARY),
+        ([[0.25, 0.5, 0.1], [0.75, 0.0, 0.3]], float, {"P": ("p", None), "P_2": ("p", 2), "success_2": ("hit", 2)}),
+    ],
+)
+def test_list_metric_is_the_published_packages(erag, lists, kind, names):
+    labels = {str(number): row for number, row in enumerate(lists)}
     found = erag.eval(
         {question: list(map(str, row)) for question, row in labels.items()},
         {question: ["-"] for question in labels},
         lambda asked: {question: shown[0] for question, shown in asked.items()},
-        lambda said, gold: {question: float(text) for question, text in said.items()},
-        {"P", "P_2", "success_2"},
+        lambda said, gold: {question: kind(text) for question, text in said.items()},
+        set(names),
     )
-    for theirs, (name, k) in {"P": ("p", None), "P_2": ("p", 2), "success_2": ("hit", 2)}.items():
+    for theirs, (name, k) in names.items():
         per_question = [found["per_input"][question][theirs] for question in labels]
-        assert list_metric(name, list(labels.values()), k) == pytest.approx(per_question), theirs
+        assert list_metric(name, lists, k) == pytest.approx(per_question), theirs

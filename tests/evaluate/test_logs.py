@@ -7,6 +7,7 @@ import pytest
 from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.logs import passages_of, read_gold_answers, read_rollout_log
 from seper_reward.types import Passage
+from tests.helpers import write_rows
 
 MILL, INN = Passage("Ida Voss runs it.", "Mill"), Passage("It burnt down.", "Inn")
 PASSAGES = [{"title": each.title, "text": each.text} for each in (MILL, INN)]
@@ -86,15 +87,14 @@ LAYOUTS |= {
 }  # fmt: skip
 
 
-def write(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+def read(folder, *rows, **options):
+    """Return the rollouts of a log of rows."""
+    return [logged.rollout for logged in read_rollout_log(write_rows(folder / "log.jsonl", rows), **options)]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts_say_the_same(layout, tmp_path):
-    ((where, rollout),) = read_rollout_log(write(tmp_path / "log.jsonl", LAYOUTS[layout]))
-    assert "log.jsonl" in where
+def test_read_rollout_log_by_layout(layout, tmp_path):
+    (rollout,) = read(tmp_path, LAYOUTS[layout])
     assert rollout.problem == ""
     assert (rollout.question, rollout.answers, rollout.answer) == (QUESTION, ("Ida Voss",), "Ida Voss")
     (turn,) = rollout.turns
@@ -102,78 +102,73 @@ def test_layouts_say_the_same(layout, tmp_path):
     assert [(each.title, each.text) for each in turn.passages] == [(each.title, each.text) for each in (MILL, INN)]
 
 
-def test_tables_of_trl_have_no_answers_of_their_own(tmp_path):
+def test_read_rollout_log_with_answers(tmp_path):
     row = {"prompt": PROMPT, "completion": MESSAGES}
-    ((_, known), (_, unknown)) = read_rollout_log(
-        write(tmp_path / "log.jsonl", row, {**row, "prompt": "Question: Who else?"}), answers={QUESTION: ["Ida Voss"]}
-    )
+    other = {**row, "prompt": "Question: Who else?"}
+    known, unknown = read(tmp_path, row, other, answers={QUESTION: ["Ida Voss"]})
     assert known.answers == ("Ida Voss",)
     assert unknown.problem == "no gold answer"
 
 
-def test_gold_answers_are_read_by_question(tmp_path):
+def test_read_gold_answers(tmp_path):
     rows = [{"question": "Who? ", "answers": ["Ann", "Anna"]}, {"anchor": "Who?", "answers": "Bob"}]
-    assert read_gold_answers(write(tmp_path / "gold.jsonl", *rows)) == {"Who?": ["Ann", "Anna"]}
-    with pytest.raises(BadRowError, match=r"line 1: expected 'answers', got fields question; name the"):
-        read_gold_answers(write(tmp_path / "gold.jsonl", {"question": "Who?"}))
-    with pytest.raises(BadRowError, match=r"line 1: expected a text in one of question, query, anchor, got fields id"):
-        read_gold_answers(write(tmp_path / "gold.jsonl", {"id": "q1", "answers": ["x"]}))
+    assert read_gold_answers(write_rows(tmp_path / "gold.jsonl", rows)) == {"Who?": ["Ann", "Anna"]}
+    for row, message in (
+        ({"question": "Who?"}, r"line 1: expected 'answers', got fields question; name the"),
+        ({"id": "q1", "answers": ["x"]}, "line 1: expected a text in one of question, query, anchor, got fields id"),
+    ):
+        with pytest.raises(BadRowError, match=message):
+            read_gold_answers(write_rows(tmp_path / "gold.jsonl", [row]))
 
 
-def test_failed_calls_and_rollouts_without_a_search(tmp_path):
+def test_read_rollout_log_of_failed_calls(tmp_path):
     failed = [MESSAGES[0], {"role": "tool", "name": "search", "content": "{'error': 'no'}"}, MESSAGES[2]]
     rows = [{"question": QUESTION, "answers": "Ida Voss", "completion": each} for each in (failed, MESSAGES[2:])]
-    (first, second) = (each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows)))
+    first, second = read(tmp_path, *rows)
     assert (first.turns, first.failed, first.answer) == ((), 1, "Ida Voss")
     assert (second.turns, second.failed, second.answer) == ((), 0, "Ida Voss")
 
 
-def test_a_template_is_no_search(tmp_path):
+def test_read_rollout_log_skips_the_template(tmp_path):
     rows = [
         {"question": QUESTION, "answers": ["Ida Voss"], "sequences_str": TEMPLATE + said}
         for said in ("<answer>Ida Voss</answer>", "<think>Hm")
     ]
-    found = [each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
+    found = read(tmp_path, *rows)
     assert [(each.turns, each.answer, each.problem) for each in found] == [((), "Ida Voss", ""), ((), "", "")]
 
 
-def test_a_passage_may_be_one_text(tmp_path):
-    row = {"question": QUESTION, "answers": ["a"], "searches": [{"query": "mill", "passages": "Ida runs it."}]}
-    ((_, rollout),) = read_rollout_log(write(tmp_path / "log.jsonl", row))
-    assert rollout.turns[0].passages == (Passage("Ida runs it."),)
-
-
-def test_a_layout_that_is_not_known_is_no_agent_without_searches(tmp_path):
+def test_read_rollout_log_of_unknown_layouts(tmp_path):
     row = {"question": QUESTION, "answers": ["a"]}
     text = "<search>mill</search><result>Ida runs it.</result><answer>Ida</answer>"
     rows = [{**row, "generation": SEARCH_R1}, {**row, "response": text}, {**row, "response": "<search>mill</search>"}]
-    found = [each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
+    found = read(tmp_path, *rows)
     assert "got the fields question, answers, generation" in found[0].problem
     assert found[1].problem == "it searched, but there is no text between <information> tags; name the tag"
     assert (found[2].problem, found[2].turns) == ("", ())  # cut off behind its search
-    named = read_rollout_log(write(tmp_path / "log.jsonl", rows[1]), passage_tag="result")
-    assert [each.rollout.turns[0].query for each in named] == ["mill"]
+    (named,) = read(tmp_path, rows[1], passage_tag="result")
+    assert named.turns[0].query == "mill"
 
 
-def test_what_is_no_rollout_says_so(tmp_path):
-    rows = [
-        {"question": QUESTION, "answers": ["a"], "searches": each} for each in ([{"query": "x"}], [{"passages": [3]}])
-    ]
-    found = [each.rollout.problem for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
-    assert "a search must be {query?, passages: [...]}" in found[0]
-    assert "a passage must be a text or an object with one of" in found[1]
+def test_read_rollout_log_of_odd_searches(tmp_path):
+    searches = [{"query": "x"}], [{"passages": [3]}], [{"passages": "Ida runs it."}]
+    rows = [{"question": QUESTION, "answers": ["a"], "searches": each} for each in searches]
+    no_passages, no_passage, text = read(tmp_path, *rows)
+    assert "a search must be {query?, passages: [...]}" in no_passages.problem
+    assert "a passage must be a text or an object with one of" in no_passage.problem
+    assert text.turns[0].passages == (Passage("Ida runs it."),)
 
 
-def test_one_odd_result_of_a_tool_is_one_row(tmp_path):
+def test_read_rollout_log_of_odd_results(tmp_path):
     results = ([{"title": "Mill", "url": "http://x"}], [], {"results": []})
     said = [{**MESSAGES[1], "content": json.dumps(each)} for each in results]
     rows = [{"prompt": PROMPT, "completion": [MESSAGES[0], each, MESSAGES[2]], "answer": 1912} for each in said]
-    odd, *empty = (each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows)))
+    odd, *empty = read(tmp_path, *rows)
     assert "a passage must be a text or an object with one of" in odd.problem
     assert [(each.problem, each.answers, each.passages) for each in empty] == [("", ("1912",), ())] * 2
 
 
-def test_passages_of_what_tools_say():
+def test_passages_of():
     assert passages_of("It is old.") == (Passage("It is old."),)
     assert passages_of(" ") == ()
     for head in ('"Mercury (planet)"', "Mercury (planet)"):

@@ -33,7 +33,7 @@ EPISODES = [
 ]
 
 
-def test_summary_by_hand():
+def test_summarize_by_hand():
     found = summarize([*EPISODES, None])
     intervals = found.pop("intervals")
     assert found == {
@@ -44,17 +44,17 @@ def test_summary_by_hand():
     assert intervals["search_rate_not_needed"] is None  # it never varies
     low, high = intervals["accuracy"]
     assert 0 <= low < 0.5 < high <= 1
-    judged = [each._replace(answer_score=score) for each, score in zip(EPISODES, (0.9, 0.2, 0.1, 0.8), strict=True)]
+    judged = [episode(str(at), True, 0, 0, 0, score) for at, score in enumerate((0.9, 0.2, 0.1, 0.8))]
     assert summarize(judged)["answer_score"] == 0.5
     assert f"| 0.500 [{low:.3f}, {high:.3f}] " in policies_table({"after": {**found, "intervals": intervals}})
     assert "search_rate_not_needed" not in summarize(EPISODES[:3])  # no such question
 
 
-def test_episodes_of_a_question_are_resampled_together():
+def test_summarize_resamples_questions():
     """Two episodes each of two questions: every mean is of one question or of both."""
     twice = [episode(name, True, 0, accuracy, 0) for name in "ab" for accuracy in (0.0, float(name == "a"))]
     assert summarize(twice)["intervals"]["accuracy"] == [0.0, 0.5]
-    apart = [each._replace(id=str(at)) for at, each in enumerate(twice)]
+    apart = [episode(str(at), True, 0, each.accuracy, 0) for at, each in enumerate(twice)]
     assert summarize(apart)["intervals"]["accuracy"][1] > 0.5
 
 
@@ -102,7 +102,7 @@ def rules_by(weights):
     return fixed_rules(ScriptedReader(), weights, search, [KNOWN, NEEDED, LOST], [KNOWN, NEEDED])
 
 
-def test_rules_by_hand():
+def test_fixed_rules_by_hand():
     played, thresholds = rules_by(RewardWeights(answer_weight=0, gain_weight=1, price=0.2))
     assert thresholds == {
         "threshold_entropy": pytest.approx(0.9),  # between 0.3 and 1.5: a search pays for the needed one
@@ -133,7 +133,7 @@ def test_rules_by_hand():
     assert line in policies_table(results).splitlines()
 
 
-def test_a_rule_is_paid_the_mean_over_the_readers_answers():
+def test_fixed_rules_are_paid_the_mean_of_answers():
     played, _ = rules_by(RewardWeights(answer_weight=1, gain_weight=0, price=0.2))
     _, needed, _ = played["always_search"]
     assert needed.reward == pytest.approx(0.75 * 1 + 0.25 * 0 - 0.2)
@@ -148,7 +148,7 @@ def threshold(scores, without=WITHOUT, searching=SEARCHING):
     return best_threshold(list(zip(scores, without, searching, strict=True)))
 
 
-def test_thresholds_by_hand():
+def test_best_threshold_by_hand():
     # searching for the first question gives 2.1, also for the third 2.2, for all 1.7
     assert threshold((0.8, -0.4, 0.2)) == pytest.approx(-0.1)
     assert threshold((0.3, 0.3, 0.3)) == -math.inf  # all of equal scores search or none; always is better here
@@ -159,7 +159,7 @@ def test_thresholds_by_hand():
     assert threshold((3.0, 2.0, 1.0), (0.1, 0.2, 0.3), (0.3, 0.2, 0.1)) == 1.5
 
 
-def test_no_other_threshold_is_better():
+def test_best_threshold_is_the_best():
     random = np.random.default_rng(4)
     for _ in range(20):
         scores, without, searching = random.integers(0, 4, 6) / 4, random.random(6), random.random(6)

@@ -1,19 +1,14 @@
 """Evaluations shared by two processes against the same ones on one, and what trackers get of them."""
 
-import itertools
 import json
 import os
 import sys
-import types
 from functools import partial
 
 import accelerate.tracking  # before W&B is replaced: it looks for it when it is imported
 import pytest
 
-from seper_reward.batching import measure_shared
 from seper_reward.cli import main
-from seper_reward.runtime import distributed
-from seper_reward.runtime.memory import in_batches
 from tests.helpers import evaluation_arguments, launch, write_rows
 from tests.reports.test_tracking import FakeWandb
 
@@ -30,9 +25,7 @@ def questions(tmp_path):
         {"id": f"q{n}", "question": f"Who owns house {n}?", "answers": ["Ann"], "passages": PASSAGES} for n in range(5)
     ]
     rows.insert(1, {**rows[0], "id": "long", "question": "Who? " * 500})
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(tmp_path / "questions.jsonl", rows)
 
 
 @pytest.fixture
@@ -59,7 +52,7 @@ def commands(questions, tiny_reader, tiny_entailment):
         pytest.param(["correlation", "counterfactual", "retrievers", "judge"], marks=pytest.mark.slow),
     ],
 )
-def test_two_processes_measure_what_one_does(commands, names, tmp_path, monkeypatch, capsys):
+def test_evaluations_on_two_processes(commands, names, tmp_path, monkeypatch, capsys):
     def measure(folder):
         os.chdir(tmp_path / folder)
         return sum(main(commands[name]) for name in names)
@@ -80,29 +73,9 @@ def test_two_processes_measure_what_one_does(commands, names, tmp_path, monkeypa
         assert text.count("question id='long' is left out") == len(set(names) - {"judge"})
 
 
-@pytest.mark.parametrize("count", [0, 1, 7])
-def test_every_item_is_measured_by_one_process(monkeypatch, count):
-    """Three processes in turn; what they would gather is put together by hand."""
-    items, measured = list(range(count)), []
-    for index in range(3):
-        state = types.SimpleNamespace(num_processes=3, process_index=index, is_main_process=index == 0)
-        monkeypatch.setattr(distributed, "process_state", lambda state=state: state)
-        monkeypatch.setattr("seper_reward.batching.process_state", lambda state=state: state)
-        monkeypatch.setattr("seper_reward.batching.gather_in_order", lambda shares: measured.append(shares) or shares)
-        measure_shared(items, lambda batch: [item * item for item in batch], "squaring", size=2)
-    shares = list(itertools.chain.from_iterable(measured))
-    assert [len(share) for share in shares] == [len(batch) for batch in in_batches(items, 2)]
-    assert list(itertools.chain(*shares)) == [item * item for item in items]
-
-
-@pytest.fixture
-def wandb(monkeypatch):
-    fake = FakeWandb()
-    monkeypatch.setitem(sys.modules, "wandb", fake)
-    return fake
-
-
-def test_the_numbers_are_logged(commands, tmp_path, monkeypatch, wandb):
+def test_evaluations_log_their_numbers(commands, tmp_path, monkeypatch):
+    wandb = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(accelerate.tracking, "_available_trackers", ["wandb"])
     assert main([*commands["counterfactual"], "--report_to", "wandb"]) == 0
@@ -115,7 +88,7 @@ def test_the_numbers_are_logged(commands, tmp_path, monkeypatch, wandb):
     assert logged["questions"] == 5
 
 
-def test_a_tracker_that_is_missing_is_named_before_anything_is_measured(commands, tmp_path, monkeypatch, capsys):
+def test_evaluations_name_a_missing_tracker(commands, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(accelerate.tracking, "_available_trackers", [])
     assert main([*commands["correlation"], "--report_to", "wandb"]) == 2

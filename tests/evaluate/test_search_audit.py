@@ -10,14 +10,11 @@ from seper_reward.evaluate.search_audit import audit_searches
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
 from seper_reward.statistics import Statistic, ratio_over_questions
-from seper_reward.types import Belief, Estimate, Passage
+from seper_reward.types import Passage
+from tests.evaluate.stubs import StubScorer
+from tests.helpers import write_rows
 
 A, B = Passage("Ida runs it.", id="a"), Passage("Rain fell.", id="b")
-
-
-def belief(value):
-    estimate = Estimate(value, 0.01, value - 0.02, value + 0.02)
-    return Belief(estimate, estimate)
 
 
 def played(name, *found, answer="Ida"):
@@ -26,31 +23,22 @@ def played(name, *found, answer="Ida"):
 
 #: SePer by question and what was found.
 KNOWN = {
-    ("new", ()): 0.1, ("new", (A,)): 0.9, ("new", (B,)): 0.12, ("new", (B, A)): 0.7,
-    ("lone", ()): 0.1, ("lone", (B,)): 0.05,
-    ("old", ()): 0.8, ("old", (B,)): 0.3,
-    ("late", ()): 0.1,
+    ("new", ""): 0.1, ("new", "a"): 0.9, ("new", "b"): 0.12, ("new", "ba"): 0.7, ("old", ""): 0.8, ("old", "b"): 0.3,
+    ("lone", ""): 0.1, ("lone", "b"): 0.05, ("late", ""): 0.1,
 }  # fmt: skip
 
 
 @pytest.fixture
-def scripted(monkeypatch):
-    def measured(scorer, queries, contexts):
-        return [
-            None if query.id == "lost" else {each: belief(KNOWN[query.id, each]) for each in own}
-            for query, own in zip(queries, contexts, strict=True)
-        ]
+def scorer(tiny_sampler):
+    def resampled(question, ids):
+        return None if question in ("late", "lost") else KNOWN[question, ""] + 0.05
 
-    def known_before(scorer, queries):  # by other samples
-        return [None if query.id == "late" else KNOWN.get((query.id, ()), 0) + 0.05 for query in queries]
-
-    monkeypatch.setattr(search_audit, "measured", measured)
-
-    def right_answers(scorer, rollouts):
-        return [each.answer in each.answers for each in rollouts]
-
-    monkeypatch.setattr(search_audit, "known_before", known_before)
-    monkeypatch.setattr(search_audit, "right_answers", right_answers)
+    return StubScorer(
+        tiny_sampler.tokenizer,
+        lambda question, ids: KNOWN.get((question, "".join(ids))),
+        std_error=0.01,
+        resampled=resampled,
+    )
 
 
 ROLLOUTS = [
@@ -59,13 +47,9 @@ ROLLOUTS = [
 ]  # fmt: skip
 
 
-def test_a_rollout_whose_need_cannot_be_measured_is_left_out(scripted):
-    assert audit_searches(None, [*ROLLOUTS, played("late")]).left_out == 2
-
-
-def test_by_hand(scripted):
-    found = audit_searches(None, ROLLOUTS)
-    assert (found.rollouts, found.questions, found.searches, found.left_out) == (5, 2, 4, 1)
+def test_audit_searches_by_hand(scorer, tmp_path, monkeypatch):
+    found = audit_searches(scorer, [*ROLLOUTS, played("late")])
+    assert (found.rollouts, found.questions, found.searches, found.left_out) == (5, 2, 4, 2)
     gains = [0.8, 0.02, 0.58, -0.5]
     assert [row.delta_seper for row in found.by_search] == pytest.approx(gains)
     assert [row.kind for row in found.by_search] == ["helpful", "useless", "helpful", "harmful"]
@@ -83,44 +67,32 @@ def test_by_hand(scripted):
     )  # fmt: skip
     kinds = {kind: (row.searches, row.share.value, row.surely) for kind, row in found.kinds.items()}
     assert kinds == {"helpful": (2, 0.5, 2), "useless": (1, 0.25, None), "harmful": (1, 0.25, 1)}
+    page = " ".join(found.table().split())
+    assert "| price at which the searches break even (mean ΔSePer) | 0.225" in page
+    assert "2 rollouts left out" in page
+    figures = []
+    monkeypatch.setattr(search_audit, "save_figure", lambda figure, path: figures.append(figure))
+    found.plot(tmp_path / "audit.svg")
+    assert all(tick == int(tick) for tick in figures[0].axes[0].get_yticks())
 
 
-def test_a_question_is_uncovered_if_no_search_of_any_rollout_helped(scripted):
+def test_audit_searches_counts_a_question_as_covered_once(scorer):
     rollouts = [played("new", A), played("new", B), played("lone", B), played("old", B)]
-    measures = audit_searches(None, rollouts).measures
-    assert measures["needed"].value == 0.75
-    assert measures["uncovered"].value == 0.5
+    measures = audit_searches(scorer, rollouts).measures
+    assert (measures["needed"].value, measures["uncovered"].value) == (0.75, 0.5)
 
 
-def test_agents_that_never_search_or_never_answer(scripted):
-    found = audit_searches(None, [played("new", answer=""), played("old", answer="")])
+def test_audit_searches_of_silent_agents(scorer):
+    found = audit_searches(scorer, [played("new", answer=""), played("old", answer="")])
     assert "accuracy" not in found.measures
     assert found.measures["break_even_price"] == Statistic(None)
     assert found.kinds["helpful"].share.value is None
     assert "2 rollouts of 2 questions, 0 searches" in found.table()
     with pytest.raises(ValueError, match="expected rollouts that can be measured"):
-        audit_searches(None, [played("lost")])
+        audit_searches(scorer, [played("lost")])
 
 
-def test_tables_and_figure(scripted, tmp_path):
-    found = audit_searches(None, ROLLOUTS)
-    page = found.table()
-    assert "| price at which the searches break even (mean ΔSePer) | 0.225" in " ".join(page.split()).replace(
-        "  ", " "
-    )
-    assert "1 rollout left out" in page
-    found.plot(tmp_path / "audit.svg")
-    assert (tmp_path / "audit.svg").read_text().startswith("<?xml")
-
-
-def test_counts_have_whole_numbers(scripted, tmp_path, monkeypatch):
-    figures = []
-    monkeypatch.setattr(search_audit, "save_figure", lambda figure, path: figures.append(figure))
-    audit_searches(None, ROLLOUTS).plot(tmp_path / "audit.svg")
-    assert all(tick == int(tick) for tick in figures[0].axes[0].get_yticks())
-
-
-def test_ratios_resample_questions():
+def test_ratio_over_questions_resamples_questions():
     """Three rows of one question are one piece of evidence."""
     alone = ratio_over_questions(["a", "a", "a"], [(1, 1), (0, 1), (1, 1)])
     assert alone == Statistic(0.6667)
@@ -131,22 +103,18 @@ def test_ratios_resample_questions():
     assert low < 0.5 < high
 
 
-def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
+def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     searches = [{"query": "it", "passages": ["Ida runs it."]}]
     rows = [
         {"question": "Who runs it?", "answers": ["Ida"], "searches": searches, "answer": "Ida"},
         {"question": "Who fell?", "answers": ["Bo"], "searches": [], "answer": "Bo"},
         {"question": "Who else?", "searches": []},
     ]
-    log = tmp_path / "rollouts.jsonl"
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = [
-        "--reader", str(tiny_reader), "--judge", str(tiny_entailment),
-        "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
-        "--num_samples", "3", "--max_new_tokens", "4",
-    ]  # fmt: skip
-    outputs = {name: str(tmp_path / f"out.{name}") for name in ("json", "jsonl", "svg")}
-    files = ["--json", outputs["json"], "--searches", outputs["jsonl"], "--plot", outputs["svg"]]
+    log = write_rows(tmp_path / "rollouts.jsonl", rows)
+    words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
+    options = "--dtype float32 --device cpu --prompt brief --num_samples 3 --max_new_tokens 4"
+    words += options.split()
+    files = ["--searches", str(tmp_path / "out.jsonl"), "--plot", str(tmp_path / "out.svg")]
     assert main(["audit-searches", str(log), *words, *files]) == 0
     out, err = capsys.readouterr()
     assert "2 rollouts of 2 questions, 1 search" in out
@@ -157,22 +125,19 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     (search,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert (search["query"], search["question"]) == ("it", "Who runs it?")
     assert (tmp_path / "out.svg").read_text().startswith("<?xml")
-    rows = [
-        {
-            "question": "Who runs it?", "answers": ["Ida"],
-            "completion": [
-                {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {"query": "it"}}}]},
-                {"role": "tool", "name": name, "content": "Ida runs it."},
-                {"role": "assistant", "content": "Done: Ida"},
-            ],
-        }
+    messages = [
+        [
+            {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {"query": "it"}}}]},
+            {"role": "tool", "name": name, "content": "Ida runs it."},
+            {"role": "assistant", "content": "Done: Ida"},
+        ]
         for name in ("search", "search", "python")
-    ]  # fmt: skip
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ]
+    write_rows(log, [{"question": "Who runs it?", "answers": ["Ida"], "completion": each} for each in messages])
     assert main(["audit-searches", str(log), *words]) == 2
     several = "tools search (2), python (1): name the search tools, such as --search_tools search"
     assert several in capsys.readouterr().err
-    named = ["--search_tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
+    named = ["--search_tools", "search", "web", "--answer_pattern", "Done: (.*)"]
     assert main(["audit-searches", str(log), *words, *named]) == 0
     out, err = capsys.readouterr()
     assert "3 rollouts of 1 question, 2 searches" in out

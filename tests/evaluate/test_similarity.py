@@ -12,7 +12,7 @@ def encoder():
     return Encoder()
 
 
-def test_bertscore_by_hand():
+def test_bertscore_f1_by_hand():
     one = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 5.0]])
     other = torch.tensor([[2.0, 0.0], [0.8, 0.6]])
     # cosines: 1, .8 | .6, .96 | 0, .6
@@ -23,7 +23,7 @@ def test_bertscore_by_hand():
     assert bertscore_f1(one[:1], -one[:1]) == 0.0
 
 
-def test_bert_scores_are_those_of_plain_calls(encoder):
+def test_bert_scores_of_plain_calls(encoder):
     from transformers import AutoModel, AutoTokenizer
 
     folder = embedded_encoder_folder()
@@ -41,20 +41,20 @@ def test_bert_scores_are_those_of_plain_calls(encoder):
     assert encoder.bert_scores([]) == []
 
 
-def test_the_best_alias_counts(encoder):
+def test_bert_score_of_the_best_alias(encoder):
     (near, far) = encoder.bert_scores([("Anne Lee", "Ann Lee"), ("Anne Lee", "Paris")])
     metric = bert_score(encoder, ["Anne Lee"], ["Paris", "Ann Lee"])
     assert metric("Anne Lee", ["Paris", "Ann Lee"]) == pytest.approx(near)
     assert far < near
 
 
-def test_the_cosine_is_that_of_the_embeddings(encoder):
+def test_cosines_of_embeddings(encoder):
     (same, other) = encoder.cosines([("Paris", "Paris"), ("Paris", "a kind of cheese")])
     assert same == pytest.approx(1, abs=1e-5)
     assert other < 0.6
     assert load_similarity("cosine")([("Paris", "Paris")]) == pytest.approx([1], abs=1e-5)
 
 
-def test_an_unknown_similarity_is_named():
+def test_load_similarity_names_unknown_ones():
     with pytest.raises(ValueError, match="must be one of lexical, token_f1, cosine, bert_score, got 'bleu'"):
         load_similarity("bleu")

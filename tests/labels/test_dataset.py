@@ -3,10 +3,10 @@
 import pytest
 from datasets import Dataset, DatasetDict
 
-from seper_reward.labels.dataset import Labeler, label
-from seper_reward.labels.labelers import ContainsLabeler
-from seper_reward.options import LabelOptions
+from seper_reward.labels.dataset import label
+from seper_reward.labels.labelers import ContainsLabeler, ERAGLabeler, GoldLabeler
 from seper_reward.runtime.parquet_files import without_none
+from seper_reward.types import UnscorableError
 
 ROWS = [
     {"question": "Who runs the mill?", "answers": "Ida", "passages": ["Ida runs it.", "Sheep graze."]},
@@ -15,34 +15,37 @@ ROWS = [
 ]
 
 
-def found(labels):
-    return [[passage["contains"] for passage in row["passages"]] for row in labels]
+def test_label_takes_lists_datasets_and_other_columns():
+    def contains(labels):
+        return [[passage["contains"] for passage in row["passages"]] for row in labels]
 
-
-def test_columns_of_other_names():
-    labels = label(Dataset.from_list(ROWS), ContainsLabeler())
-    assert found(labels) == [[1.0, 0.0], [0.0, 1.0], [1.0]]
-    assert labels["question"] == [row["question"] for row in ROWS]
-    renamed = Dataset.from_list(ROWS).rename_column("answers", "gold")
-    assert found(label(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
-    with pytest.raises(ValueError, match="the dataset: found no column for answers, got the columns question"):
-        label(renamed, ContainsLabeler())
-    with pytest.raises(ValueError, match="got a dictionary of train, dev; choose one of its splits"):
-        label(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
-
-
-def test_labels_of_a_batch_never_shift_against_its_passages():
-    batch = {"question": ["Who?", "Who?"], "answers": [["Ida"]] * 2, "passages": [["", "Ida runs it."], ["Ida."]]}
-    found = Labeler(LabelOptions(labeler="contains"))(batch)
-    assert found["labels"] == [[], [1.0]]
-    assert found["label_error"][0].startswith("passages[0] is empty")
-    with pytest.raises(ValueError, match=r"columns of a batch must have equal lengths, got \{'question': 1"):
-        Labeler(LabelOptions(labeler="contains"))({**batch, "question": ["Who?"]})
-
-
-def test_a_list_gives_a_list():
     labels = label(ROWS, ContainsLabeler())
     assert isinstance(labels, list)
-    with pytest.raises(TypeError, match="dataset must be a list or Dataset, got generator; for a stream, use"):
-        label((row for row in ROWS), ContainsLabeler())
+    assert contains(labels) == [[1.0, 0.0], [0.0, 1.0], [1.0]]
     assert labels == [without_none(row) for row in label(Dataset.from_list(ROWS), ContainsLabeler())]
+    renamed = Dataset.from_list(ROWS).rename_column("answers", "gold")
+    assert contains(label(renamed, ContainsLabeler(), columns={"answers": "gold"})) == contains(labels)
+
+
+UNANSWERED = [{name: value for name, value in row.items() if name != "answers"} for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        (Dataset.from_list(UNANSWERED), "the dataset: found no column for answers, got the columns question"),
+        (DatasetDict(train=Dataset.from_list(ROWS)), "got a dictionary of train; choose one of its splits"),
+        ((row for row in ROWS), "dataset must be a list or Dataset, got generator; for a stream, use"),
+        ([*ROWS, {"question": ""}], "row 3: question must be"),
+    ],
+)
+def test_label_refuses(dataset, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        label(dataset, ContainsLabeler())
+
+
+def test_label_of_what_cannot_be_labelled(tiny_scorer):
+    assert len(label([*ROWS, {"question": ""}], ContainsLabeler(), strict=False)) == 3
+    assert len(label(Dataset.from_list(UNANSWERED), GoldLabeler())) == 3
+    with pytest.raises(UnscorableError, match="row 0: question has no room"):
+        label([{**ROWS[0], "question": "why " * 600}], ERAGLabeler(tiny_scorer))

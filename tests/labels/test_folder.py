@@ -1,31 +1,29 @@
 """A label folder that something happened to: what a run did not write is reported, never believed."""
 
-import importlib.metadata
 import json
 import shutil
-import time
+from contextlib import nullcontext
+from importlib.metadata import version
+from types import SimpleNamespace
 
 import pytest
 
 from seper_reward.cli import main
 from seper_reward.labels import provenance
-from seper_reward.labels.labelers import GoldLabeler
+from seper_reward.labels import run as label_run
+from seper_reward.labels.blocks import Block
+from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.runtime.run_folder import lock_folder
-from tests.helpers import as_query, labels_of
+from tests.helpers import as_query, labels_of, write_rows
 
 RECORDS = [
-    {
-        "id": f"q{number}",
-        "question": f"Who built mill {number}?",
-        "answers": [f"Voss {number}"],
-        "passages": [
-            {"id": "s", "text": f"Voss {number} built it. 🙂", "relevant": True},
-            {"id": "u", "text": "Corn.", "relevant": False},
-        ],
-    }
+    {"id": f"q{number}", "question": f"Who built mill {number}?", "answers": [f"Voss {number}"], "passages": [
+        {"id": "s", "text": f"Voss {number} built it. 🙂", "relevant": True},
+        {"id": "u", "text": "Corn.", "relevant": False},
+    ]}
     for number in range(4)
-]
+]  # fmt: skip
 QUERIES = [as_query(record) for record in RECORDS]
 PUBLISHED = ["labels.jsonl", "rejected.jsonl", "summary.json"]
 
@@ -61,8 +59,7 @@ def unfinished(tmp_path):
 @pytest.fixture
 def command(tmp_path):
     """Return the words of the command whose folder this is."""
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    words = ["label", "--input", str(tmp_path / "data.jsonl"), "--labeler", "gold"]
+    words = ["label", "--input", str(write_rows(tmp_path / "data.jsonl", RECORDS)), "--labeler", "gold"]
     return lambda folder: [*words, "--output_dir", str(folder)]
 
 
@@ -70,7 +67,7 @@ def command(tmp_path):
     ("name", "change"),
     [("labels.jsonl", "cut"), ("labels.jsonl", "edited"), ("rejected.jsonl", "edited"), ("rejected.jsonl", "gone")],
 )
-def test_a_changed_file_of_a_finished_run_is_reported(folder, command, capsys, name, change):
+def test_label_command_reports_a_changed_file(folder, command, capsys, name, change):
     before = (folder / name).read_bytes()
     if change == "gone":
         (folder / name).unlink()
@@ -87,7 +84,7 @@ def test_a_changed_file_of_a_finished_run_is_reported(folder, command, capsys, n
     assert (folder / name).read_bytes() == before
 
 
-def test_a_changed_file_is_written_again_while_progress_is_there(folder, tmp_path, monkeypatch, capsys):
+def test_label_run_writes_a_changed_file_again_from_progress(folder, tmp_path, monkeypatch, capsys):
     before = [(folder / name).read_bytes() for name in PUBLISHED]
     monkeypatch.setattr(shutil, "rmtree", lambda path: None)  # as a kill after summary.json leaves it
     LabelRun(tmp_path / "new", GoldLabeler(), QUERIES).run()
@@ -100,7 +97,7 @@ def test_a_changed_file_is_written_again_while_progress_is_there(folder, tmp_pat
     assert not (tmp_path / "new" / "progress").exists()
 
 
-def test_a_finished_folder_is_left_alone(folder):
+def test_label_run_leaves_a_finished_folder_alone(folder):
     summary, stamp = json.loads((folder / "summary.json").read_text()), (folder / "labels.jsonl").stat().st_mtime_ns
     (folder / "progress").mkdir()  # as a kill at the very end would leave it
     assert LabelRun(folder, Counting(0), QUERIES).run() == summary
@@ -109,10 +106,10 @@ def test_a_finished_folder_is_left_alone(folder):
     assert set(summary["sha256"]) == {"labels.jsonl", "rejected.jsonl"}
 
 
-def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, capsys):
-    blocks = LabelRun(unfinished, Counting(0), QUERIES, dry_run=True)._labelling.blocks
-    for at, file in enumerate(block.file for block in blocks[:3]):
+def test_label_run_publishes_no_changed_byte(folder, unfinished, tmp_path, capsys):
+    for file in (unfinished / "progress").glob("*.jsonl"):
         whole = file.read_bytes()
+        (at,) = (at for at in range(4) if f'"id": "q{at}"'.encode() in whole)
         for place in range(at, len(whole), 53):
             shutil.rmtree(tmp_path / "copy", ignore_errors=True)
             shutil.copytree(unfinished, tmp_path / "copy")
@@ -123,94 +120,92 @@ def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, 
             assert f"{copy}: damaged" in capsys.readouterr().err
             assert labeler.asked == [f"q{at}", "q3"]
             assert (tmp_path / "copy" / "labels.jsonl").read_bytes() == (folder / "labels.jsonl").read_bytes()
-    assert len(list((unfinished / "progress").glob("*.jsonl"))) == 3
 
 
-def test_a_network_disk_may_show_a_block_late(unfinished, monkeypatch):
-    run = LabelRun(unfinished, Counting(), QUERIES)
-    ((_, late),) = run._missing(0)
-    assert late == run._labelling.blocks[3]
-    slept = []
+@pytest.mark.parametrize("shown_after", [2, None])
+def test_label_run_waits_for_blocks_of_other_processes(folder, tmp_path, monkeypatch, shown_after):
+    """Another process takes the second block, whose file a network disk shows late, or never."""
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda path: None)
+        LabelRun(tmp_path / "whole", GoldLabeler(), QUERIES).run()
+    take, slept = Block.take, []
 
-    def shows(seconds):
+    def sleep(seconds):
         slept.append(seconds)
-        if len(slept) == 2:
-            run._write(late, [], [])
+        if len(slept) == shown_after:
+            for file in (tmp_path / "whole" / "progress").iterdir():
+                shutil.copy(file, tmp_path / "new" / "progress")
 
-    monkeypatch.setattr(time, "sleep", shows)
-    assert not run._missing(60)
-    assert len(slept) == 2
+    monkeypatch.setattr(Block, "take", lambda block: block.places.start != 1 and take(block))
+    monkeypatch.setattr(label_run, "process_state", lambda: SimpleNamespace(num_processes=2, is_main_process=True))
+    monkeypatch.setattr(label_run, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: 50 * len(slept)))
+    labeler = Counting()
+    run = LabelRun(tmp_path / "new", labeler, QUERIES)
+    if shown_after is None:
+        with pytest.raises(ValueError, match=r"not labelled: 1 question, the first is id='q1'"):
+            run.run()
+        monkeypatch.undo()
+    assert run.run()["questions"] == 4
+    assert labeler.asked == (["q0", "q2", "q3"] if shown_after else ["q0", "q2", "q3", "q1"])
+    assert [(tmp_path / "new" / name).read_bytes() for name in PUBLISHED[:2]] == [
+        (folder / name).read_bytes() for name in PUBLISHED[:2]
+    ]
 
 
-def test_progress_whose_settings_are_unknown_is_refused(unfinished, command, capsys):
-    (unfinished / "provenance.json").unlink()
-    assert main(command(unfinished)) == 2
-    assert "has progress of unknown origin (no provenance.json); restore" in capsys.readouterr().err
-    assert list((unfinished / "progress").glob("*.jsonl"))
-
-
-@pytest.mark.parametrize("name", ["provenance.json", "summary.json"])
-@pytest.mark.parametrize(("text", "message"), [('{"a": 1,\n b}', "expected JSON"), ("[]", "expected a JSON object")])
-def test_a_broken_file_is_named(folder, command, capsys, name, text, message):
-    (folder / name).write_text(text)
-    assert main(command(folder)) == 2
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("labels.jsonl", "mine\n", "has labels.jsonl of unknown origin (no provenance.json); restore"),
+        ("progress", None, "has progress of unknown origin (no provenance.json); restore"),
+        ("provenance.json", '{"mine": 1}', "holds labels made otherwise"),
+        ("provenance.json", '{"a": 1,\n b}', "provenance.json: expected JSON"),
+        ("provenance.json", "[]", "provenance.json: expected a JSON object"),
+    ],
+)
+def test_label_command_refuses_a_foreign_folder(command, tmp_path, capsys, name, text, message):
+    path = tmp_path / "out" / name
+    path.parent.mkdir()
+    path.mkdir() if text is None else path.write_text(text)
+    assert main(command(path.parent)) == 2
     error = capsys.readouterr().err
-    assert f"{folder / name}: {message}" in error
+    assert message in error
     assert error.count("\n") == 1
+    assert path.is_dir() if text is None else path.read_text() == text
 
 
-def test_a_run_that_ended_leaves_its_folder_to_others(tmp_path):
-    ended = LabelRun(tmp_path / "out", GoldLabeler(), QUERIES)
-    with pytest.raises(ValueError, match="in use by another process"):
-        LabelRun(tmp_path / "out", GoldLabeler(), QUERIES)
-    ended.run()
-    LabelRun(tmp_path / "out", GoldLabeler(), QUERIES).run()  # while ``ended`` lives
-
-
-@pytest.mark.parametrize("ends", ["while it works", "before it begins"])
-def test_a_run_that_failed_leaves_its_folder_to_others(ends, tmp_path):
-    if ends == "while it works":
-        failed = LabelRun(tmp_path / "out", Counting(1), QUERIES)
-        with pytest.raises(KeyboardInterrupt):
-            failed.run()
-    else:
+@pytest.mark.parametrize("ends", ["well", "while it works", "before it begins"])
+def test_label_run_leaves_its_folder_to_others(ends, tmp_path):
+    if ends == "before it begins":
         LabelRun(tmp_path / "out", GoldLabeler(), QUERIES[:2]).run()
         with pytest.raises(ValueError, match="Name another folder") as kept:  # its traceback keeps the run alive
             LabelRun(tmp_path / "out", GoldLabeler(), QUERIES)
         assert kept.tb
+    else:
+        labeler = Counting(4 if ends == "well" else 1)
+        ended = LabelRun(tmp_path / "out", labeler, QUERIES)
+        with pytest.raises(ValueError, match="in use by another process"):
+            LabelRun(tmp_path / "out", GoldLabeler(), QUERIES)
+        with nullcontext() if ends == "well" else pytest.raises(KeyboardInterrupt):
+            ended.run()
+        labeler.most = 5
+        with lock_folder(tmp_path / "out"), pytest.raises(ValueError, match="in use by another process"):
+            ended.run()
+        assert ended.run()["questions"] == 4
+        assert [row["id"] for row in labels_of(tmp_path / "out")] == [query.id for query in QUERIES]
     with lock_folder(tmp_path / "out"):
         pass
 
 
-def test_a_run_that_failed_can_be_run_again(tmp_path):
-    labeler = Counting(1)
-    run = LabelRun(tmp_path / "out", labeler, QUERIES)
-    with pytest.raises(KeyboardInterrupt):
-        run.run()
-    labeler.most = 5
-    with lock_folder(tmp_path / "out"), pytest.raises(ValueError, match="in use by another process"):
-        run.run()
-    assert run.run()["questions"] == 4
-    assert [row["id"] for row in labels_of(tmp_path / "out")] == [query.id for query in QUERIES]
-
-
-def test_only_what_really_changed_is_named(tiny_scorer, tmp_path, monkeypatch):
-    from seper_reward.labels.labelers import DeltaSePerLabeler
-
+def test_label_run_names_only_what_changed(tiny_scorer, tmp_path, monkeypatch):
     LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES).run()
     monkeypatch.setitem(tiny_scorer.fingerprint, "reader", "other")
     with pytest.raises(ValueError, match=r"; changed: reader was '[^']*', is 'other'\. Name another"):
         LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES)
 
 
-def upgrade(monkeypatch, **versions):
-    """Have the packages be of other versions from now on."""
-    monkeypatch.setattr(provenance, "version", lambda name: versions.get(name) or importlib.metadata.version(name))
-
-
 @pytest.mark.parametrize("package", ["torch", "transformers", "seper-reward"])
-def test_other_versions_are_refused_and_named(folder, unfinished, command, monkeypatch, capsys, package):
-    upgrade(monkeypatch, **{package: "98.1"})
+def test_label_run_refuses_other_versions(folder, unfinished, command, monkeypatch, capsys, package):
+    monkeypatch.setattr(provenance, "version", lambda name: "98.1" if name == package else version(name))
     for begun in (unfinished, folder):
         with pytest.raises(ValueError, match=rf"changed: {package} was '[^']*', is '98\.1'\. Name another folder"):
             LabelRun(begun, Counting(0), QUERIES)

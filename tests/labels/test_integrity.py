@@ -1,67 +1,51 @@
 """Edited labels are refused wherever labels are read."""
 
-import json
-
 import pytest
 
 from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.labels.integrity import changed_files, check_labels
+from seper_reward.labels.labelers import ContainsLabeler
 from seper_reward.labels.rows import read_label_rows
-
-ROWS = [
-    {
-        "question": f"Who built mill {number}?",
-        "answers": [f"Voss {number}"],
-        "passages": [f"Voss {number} built it.", "Sheep."],
-    }
-    for number in range(3)
-]
+from seper_reward.labels.run import LabelRun
+from tests.helpers import as_query, mill_rows
 
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    words = ["label", "--labeler", "contains", "--input", str(tmp_path / "data.jsonl")]
-    assert main([*words, "--output_dir", str(tmp_path / "run")]) == 0
-    return tmp_path / "run"
+    labeler, run = ContainsLabeler(), tmp_path / "run"
+    LabelRun(run, labeler, [as_query(row) for row in mill_rows(3)]).run()
+    return run
 
 
 def edit(folder, name="labels.jsonl"):
     text = (folder / name).read_text()
-    (folder / name).write_text(text.replace('"contains": 0.0', '"contains": 0.9', 1) if "labels" in name else "{}\n")
+    (folder / name).write_text(text.replace('"contains": 1.0', '"contains": 0.9', 1) if "labels" in name else "{}\n")
 
 
-def commands(folder):
-    out = folder.parent
-    return {
-        "export": ["export", "--labels", str(folder), "--output", str(out / "e.jsonl")],
-        "page": ["report", "--labels", str(folder), "--output", str(out / "page.html")],
-        "plot": ["report", "--labels", str(folder), "--output", str(out / "belief.svg")],
-    }
-
-
-@pytest.mark.parametrize("name", ["export", "page", "plot"])
-def test_commands_refuse_edited_labels(folder, capsys, name):
+@pytest.mark.parametrize(("command", "output"), [("export", "e.jsonl"), ("report", "p.html"), ("report", "b.svg")])
+def test_commands_refuse_edited_labels(folder, tmp_path, capsys, command, output):
     edit(folder)
-    assert main(commands(folder)[name]) == 2
+    assert main([command, "--labels", str(folder), "--output", str(tmp_path / output)]) == 2
     error = capsys.readouterr().err
     assert f"{folder}: labels.jsonl changed after the run ended" in error
     assert "restore the file, label again, or delete summary.json" in error
 
 
-def test_python_refuses_edited_labels_and_files(folder):
-    assert len(load_labels(folder)) == len(load_labels(folder / "labels.jsonl")) == 3
+def test_load_labels_and_read_label_rows_refuse_edited_labels(folder):
+    sources = (folder, folder / "labels.jsonl")
+    assert [len(read(source)) for read in (load_labels, read_label_rows) for source in sources] == [3] * 4
     edit(folder)
-    for read, source in ((load_labels, folder), (load_labels, folder / "labels.jsonl"), (read_label_rows, folder)):
-        with pytest.raises(ValueError, match=r"labels\.jsonl changed after the run ended"):
-            read(source)
+    for read in (load_labels, read_label_rows):
+        for source in sources:
+            with pytest.raises(ValueError, match=r"labels\.jsonl changed after the run ended"):
+                read(source)
     (folder / "summary.json").unlink()  # the way out
-    assert load_labels(folder).labeled()[0].labels == (1.0, 0.9)
-    assert len(load_labels(folder)) == 3
+    assert load_labels(folder).labeled()[0].labels == (0.9,)
 
 
-def test_both_files_are_named_and_absent_ones_pass(folder):
+def test_check_labels_names_both_files_and_passes_absent_ones(folder):
+    check_labels(folder.parent)  # of a trainer, whose labels grow
     assert changed_files(folder, ["labels.jsonl", "rejected.jsonl", "other"]) == ["other"]
     edit(folder)
     edit(folder, "rejected.jsonl")
@@ -71,10 +55,6 @@ def test_both_files_are_named_and_absent_ones_pass(folder):
     (folder / "rejected.jsonl").unlink()
     check_labels(folder)
     assert changed_files(folder, ["labels.jsonl"]) == ["labels.jsonl"]
-
-
-def test_folders_without_hashes_pass(tmp_path):
-    check_labels(tmp_path)  # of a trainer, whose labels grow
-    (tmp_path / "labels.jsonl").write_text("{}\n")
-    (tmp_path / "summary.json").write_text('{"questions": 1}')
-    check_labels(tmp_path)
+    (folder / "labels.jsonl").write_text("{}\n")
+    (folder / "summary.json").write_text('{"questions": 1}')  # without hashes
+    check_labels(folder)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions, judge
+from seper_reward.labels.judgments import METHODS, JudgmentOptions, judge
 from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, yes_or_no
 from seper_reward.types import UnscorableError
 
@@ -24,156 +24,108 @@ def played(options, *rounds, passages=4, **more):
             return asked, end.value
 
 
-def test_item_answers_from_what_it_chose_until_it_chooses_the_same():
-    options = JudgmentOptions("a_s", rounds=5)
-    asked, found = played(options, ["Bob"], [(2, 0)], ["Ann"], [(2, 1)], ["Ann Lee"], [(1, 2)])
-    assert asked == [
-        [Ask("answer", ALL)],
-        [Ask("set", ALL, "Bob")],
-        [Ask("answer", (0, 2))],
-        [Ask("set", ALL, "Ann")],
-        [Ask("answer", (1, 2))],
-        [Ask("set", ALL, "Ann Lee")],
-    ]
-    assert (found.chosen, found.order) == ((1, 2), (1, 2, 0, 3))
-    assert found.rounds == (("Bob", (0, 2)), ("Ann", (1, 2)), ("Ann Lee", (1, 2)))
-    assert (found.stopped_by, found.relevance) == ("same_selection", ())
+def written(asked):
+    """Return what was asked as a text: rounds by "|", requests of a round by ";", the passages shown as digits."""
+    texts = (
+        [f"{ask.task} {''.join(map(str, ask.shown))} {ask.pseudo_answer}".strip() for ask in asks] for asks in asked
+    )
+    return " | ".join(map("; ".join, texts))
 
 
-def test_item_ends_after_its_rounds():
-    asked, found = played(JudgmentOptions("a_s", rounds=2), ["Bob"], [(2,)], ["Ann"], [(1,)])
-    assert len(asked) == 4
-    assert (found.chosen, found.stopped_by) == ((1,), "rounds")
+def similarity(one, other):
+    return 0.8 if {one, other} == {"Ann", "Ann Lee"} else 0.1
 
 
-def test_choosing_all_is_choosing_the_same():
-    asked, found = played(JudgmentOptions("a_s"), ["Bob"], [ALL])
-    assert len(asked) == 2
-    assert found.stopped_by == "same_selection"
+A_S = (["Bob"], [(2,)], ["Ann"], [(1,)])  # replies of two rounds
+ASKED = "answer 0123 | set 0123 Bob | answer 2 | set 0123 Ann"  # by these
+EACH = [("Bob", False), ("Ann", True), ("no one", False), ("Ann Lee", True)]  # replies one by one
+VOTES = (("Bob", ()), ("Ann", (1,)), ("no one", ()), ("Ann Lee", (3,)))
 
 
-def test_where_nothing_was_chosen_all_are_answered_from():
-    asked, found = played(JudgmentOptions("a_s", rounds=3), ["Bob"], [()], ["Bob"], [()])
-    assert asked[2] == [Ask("answer", ALL)]
-    assert (found.chosen, found.order, found.stopped_by) == ((), ALL, "same_selection")
+@pytest.mark.parametrize(
+    ("options", "script", "asked", "chosen", "order", "rounds", "stopped_by"),
+    [
+        # it answers from what it chose, until it chooses the same
+        ({"method": "a_s", "rounds": 5}, (["Bob"], [(2, 0)], ["Ann"], [(2, 1)], ["Ann Lee"], [(1, 2)]),
+         "answer 0123 | set 0123 Bob | answer 02 | set 0123 Ann | answer 12 | set 0123 Ann Lee",
+         (1, 2), (1, 2, 0, 3), (("Bob", (0, 2)), ("Ann", (1, 2)), ("Ann Lee", (1, 2))), "same_selection"),
+        ({"method": "a_s", "rounds": 2}, A_S, ASKED,
+         (1,), (1, 0, 2, 3), (("Bob", (2,)), ("Ann", (1,))), "rounds"),
+        # all are chosen
+        ({"method": "a_s"}, (["Bob"], [ALL]), "answer 0123 | set 0123 Bob",
+         ALL, ALL, (("Bob", ALL),), "same_selection"),
+        # where nothing was chosen, all are answered from
+        ({"method": "a_s"}, (["Bob"], [()], ["Bob"], [()]), "answer 0123 | set 0123 Bob | answer 0123 | set 0123 Bob",
+         (), ALL, (("Bob", ()),) * 2, "same_selection"),
+        # the answer stays as similar as needed, and does not
+        ({"method": "a_s", "rounds": 5, "same_answer": 0.8}, (*A_S, ["Ann Lee"]), f"{ASKED} | answer 1",
+         (1,), (1, 0, 2, 3), (("Bob", (2,)), ("Ann", (1,))), "same_answer"),
+        ({"method": "a_s", "rounds": 3, "same_answer": 0.9}, (*A_S, ["Ann Lee"], [(3,)]),
+         f"{ASKED} | answer 1 | set 0123 Ann Lee",
+         (3,), (3, 0, 1, 2), (("Bob", (2,)), ("Ann", (1,)), ("Ann Lee", (3,))), "rounds"),
+        ({"method": "a_s", "pseudo_answer": "implicit", "rounds": 1}, (["who built it"], [(2,)]),
+         "information 0123 | set 0123 who built it", (2,), (2, 0, 1, 3), (("who built it", (2,)),), "rounds"),
+        ({"method": "a_s", "form": "pointwise", "rounds": 1}, (["Bob"], [False, True, False, True]),
+         "answer 0123 | point 0 Bob; point 1 Bob; point 2 Bob; point 3 Bob",
+         (1, 3), (1, 3, 0, 2), (("Bob", (1, 3)),), "rounds"),
+        ({"method": "exp_a", "form": "pointwise"}, [EACH],
+         "answer_point 0; answer_point 1; answer_point 2; answer_point 3", (1, 3), (1, 3, 0, 2), VOTES, "rounds"),
+        ({"method": "imp_a", "form": "pointwise"}, [EACH],
+         "information_point 0; information_point 1; information_point 2; information_point 3",
+         (1, 3), (1, 3, 0, 2), VOTES, "rounds"),
+        ({"method": "exp_a", "rounds": 7}, [[("Bob", (3, 2))]], "answer_set 0123",
+         (2, 3), (2, 3, 0, 1), (("Bob", (2, 3)),), "rounds"),
+        ({"method": "imp_a"}, [[("Bob", (3, 2))]], "information_set 0123",
+         (2, 3), (2, 3, 0, 1), (("Bob", (2, 3)),), "rounds"),
+        # the same two, in another order
+        ({"method": "a_r", "top_k": 2, "rounds": 4}, (["Bob"], [(3, 1, 0, 2)], ["Ann"], [(1, 3, 2, 0)]),
+         "answer 0123 | rank 0123 Bob | answer 31 | rank 0123 Ann",
+         (1, 3), (1, 3, 2, 0), (("Bob", (3, 1)), ("Ann", (1, 3))), "same_selection"),
+        # eq. 4: the previous round's order is ranked; its order is that of relevance
+        ({"method": "ar_s", "rounds": 2}, (["Bob"], [(3, 0, 2, 1)], [(0, 3)], ["Ann"], [(1, 0, 2, 3)], [(3, 1)]),
+         "answer 0123 | relevance 0123 Bob | set 3021 Bob | answer 30 | relevance 3021 Ann | set 1023 Ann",
+         (1, 3), (1, 0, 2, 3), (("Bob", (3, 0)), ("Ann", (1, 3))), "rounds"),
+        ({"method": "ar_r", "rounds": 2, "top_k": 1},
+         (["Bob"], [(3, 0, 2, 1)], [(2, 0, 1, 3)], ["Ann"], [(0, 1, 2, 3)], [(3, 2, 1, 0)]),
+         "answer 0123 | relevance 0123 Bob | rank 3021 Bob | answer 2 | relevance 3021 Ann | rank 0123 Ann",
+         (3,), (3, 2, 1, 0), (("Bob", (2,)), ("Ann", (3,))), "rounds"),
+        ({"method": "vanilla"}, [[(1, 3)]], "set 0123", (1, 3), (1, 3, 0, 2), (), "rounds"),
+        ({"method": "rank_gpt", "top_k": 3}, [[(3, 1, 0, 2)]], "relevance 0123",
+         (3, 1, 0), (3, 1, 0, 2), (), "rounds"),
+    ],
+)  # fmt: skip
+def test_judge_by_hand(options, script, asked, chosen, order, rounds, stopped_by):
+    asks, judgment = played(JudgmentOptions(**options), *script, similarity=similarity)
+    assert written(asks) == asked
+    assert (judgment.chosen, judgment.order) == (chosen, order)
+    assert (judgment.rounds, judgment.stopped_by) == (rounds, stopped_by)
+    assert judgment.relevance == ((0, 1, 2, 3) if options["method"] == "ar_r" else ())
 
 
-def test_item_ends_when_the_answer_stays_the_same():
-    def similarity(one, other):
-        return 0.8 if {one, other} == {"Ann", "Ann Lee"} else 0.1
-
-    script = (["Bob"], [(2,)], ["Ann"], [(1,)], ["Ann Lee"])
-    asked, found = played(JudgmentOptions("a_s", rounds=5, same_answer=0.8), *script, similarity=similarity)
-    assert asked[-1] == [Ask("answer", (1,))]
-    assert (found.chosen, found.stopped_by) == ((1,), "same_answer")
-    assert found.rounds == (("Bob", (2,)), ("Ann", (1,)))
-    stricter = JudgmentOptions("a_s", rounds=3, same_answer=0.9)
-    assert played(stricter, *script, [(3,)], similarity=similarity)[1].chosen == (3,)
-
-
-def test_an_implicit_answer_is_what_one_must_know():
-    asked, _ = played(JudgmentOptions("a_s", pseudo_answer="implicit", rounds=1), ["who built it"], [(2,)])
-    assert asked == [[Ask("information", ALL)], [Ask("set", ALL, "who built it")]]
-
-
-def test_pointwise_judgments_are_asked_side_by_side():
-    options = JudgmentOptions("a_s", form="pointwise", rounds=1)
-    asked, found = played(options, ["Bob"], [False, True, False, True])
-    assert asked[1] == [Ask("point", (place,), "Bob") for place in ALL]
-    assert (found.chosen, found.order) == ((1, 3), (1, 3, 0, 2))
-
-
-@pytest.mark.parametrize(("method", "task"), [("exp_a", "answer_point"), ("imp_a", "information_point")])
-def test_pointwise_judgments_with_an_answer_in_the_reply(method, task):
-    replies = [("Bob", False), ("Ann", True), ("no one", False), ("Ann Lee", True)]
-    asked, found = played(JudgmentOptions(method, form="pointwise"), replies)
-    assert asked == [[Ask(task, (place,)) for place in ALL]]
-    assert (found.chosen, found.order) == ((1, 3), (1, 3, 0, 2))
-    assert found.rounds == (("Bob", ()), ("Ann", (1,)), ("no one", ()), ("Ann Lee", (3,)))
-    with pytest.raises(UnscorableError, match="could not be parsed"):
-        played(JudgmentOptions(method, form="pointwise"), [("Bob", False), None, ("Ann", True), ("Ann", True)])
-
-
-def test_rank_based_item_chooses_the_first():
-    options = JudgmentOptions("a_r", top_k=2, rounds=4)
-    asked, found = played(options, ["Bob"], [(3, 1, 0, 2)], ["Ann"], [(1, 3, 2, 0)])
-    assert asked[1:3] == [[Ask("rank", ALL, "Bob")], [Ask("answer", (3, 1))]]
-    assert (found.chosen, found.order) == ((1, 3), (1, 3, 2, 0))
-    assert found.stopped_by == "same_selection"  # the same two, in another order
-
-
-def test_item_ar_judges_in_the_order_of_relevance():
-    options = JudgmentOptions("ar_s", rounds=2)
-    asked, found = played(options, ["Bob"], [(3, 0, 2, 1)], [(0, 3)], ["Ann"], [(1, 0, 2, 3)], [(3, 1)])
-    assert asked[1:4] == [[Ask("relevance", ALL, "Bob")], [Ask("set", (3, 0, 2, 1), "Bob")], [Ask("answer", (3, 0))]]
-    assert asked[4] == [Ask("relevance", (3, 0, 2, 1), "Ann")]  # eq. 4: the previous round's order is ranked
-    assert asked[5] == [Ask("set", (1, 0, 2, 3), "Ann")]
-    # its order is that of relevance, and not the chosen ones first
-    assert (found.chosen, found.order, found.relevance) == ((1, 3), (1, 0, 2, 3), ())
-
-
-def test_item_ar_by_ranks():
-    script = (["Bob"], [(3, 0, 2, 1)], [(2, 0, 1, 3)], ["Ann"], [(0, 1, 2, 3)], [(3, 2, 1, 0)])
-    asked, found = played(JudgmentOptions("ar_r", rounds=2, top_k=1), *script)
-    assert asked[2] == [Ask("rank", (3, 0, 2, 1), "Bob")]
-    assert asked[4:] == [[Ask("relevance", (3, 0, 2, 1), "Ann")], [Ask("rank", (0, 1, 2, 3), "Ann")]]
-    assert (found.chosen, found.order, found.relevance) == ((3,), (3, 2, 1, 0), (0, 1, 2, 3))
-    assert found.rounds == (("Bob", (2,)), ("Ann", (3,)))
-
-
-@pytest.mark.parametrize(("method", "task"), [("exp_a", "answer_set"), ("imp_a", "information_set")])
-def test_one_reply_with_an_answer_and_a_judgment(method, task):
-    asked, found = played(JudgmentOptions(method, rounds=7), [("Bob", (3, 2))])
-    assert asked == [[Ask(task, ALL)]]
-    assert (found.chosen, found.order, found.stopped_by) == ((2, 3), (2, 3, 0, 1), "rounds")
-    assert found.rounds == (("Bob", (2, 3)),)
-    one_round, _ = played(JudgmentOptions("a_s", rounds=1), ["Bob"], [(2,)])
-    assert asked != one_round
-
-
-def test_vanilla_judges_without_an_answer():
-    asked, found = played(JudgmentOptions("vanilla"), [(1, 3)])
-    assert asked == [[Ask("set", ALL)]]
-    assert (found.chosen, found.rounds) == ((1, 3), ())
-
-
-def test_k_sampling_by_hand():
+def test_judge_by_k_sampling():
     options = JudgmentOptions("k_sampling", samples=5)
     # sizes 2, 2, 1, 3: two are kept, those with most votes; the reader was not understood once
-    asked, found = played(options, [("A", (0, 2)), ("B", (2, 3)), None, ("A", (2,)), ("C", (0, 1, 3))])
-    orders = [each.shown for each in asked[0]]
+    asked, judgment = played(options, [("A", (0, 2)), ("B", (2, 3)), None, ("A", (2,)), ("C", (0, 1, 3))])
+    orders = [ask.shown for ask in asked[0]]
     assert orders[0] == ALL
     assert len(set(orders)) == 5
-    assert {each.task for each in asked[0]} == {"answer_set"}
-    assert [(answer, set(chosen)) for answer, chosen in found.rounds] == [
-        ("A", {0, 2}),
-        ("B", {2, 3}),
-        ("A", {2}),
-        ("C", {0, 1, 3}),
-    ]
-    assert (found.chosen, found.order) == ((2, 0), (2, 0, 3, 1))
+    assert {ask.task for ask in asked[0]} == {"answer_set"}
+    assert [(answer, set(chosen)) for answer, chosen in judgment.rounds] == [
+        ("A", {0, 2}), ("B", {2, 3}), ("A", {2}), ("C", {0, 1, 3}),
+    ]  # fmt: skip
+    assert (judgment.chosen, judgment.order) == ((2, 0), (2, 0, 3, 1))
     assert played(options, [("A", (0, 2))] * 5)[0] == asked  # always the same orders
     # of equally common sizes the smallest counts
     votes = [("A", (0,)), ("A", (1,)), ("A", (1, 2)), ("A", (2, 3)), None]
     assert played(options, votes)[1].chosen == (1,)
 
 
-def test_k_sampling_of_the_paper_votes_over_the_given_order_and_five_others():
-    asked, _ = played(JudgmentOptions.preset("paper", "k_sampling"), [("A", (0,))] * 6)
-    assert len({each.shown for each in asked[0]}) == len(asked[0]) == 6
-    asked, _ = played(JudgmentOptions("k_sampling", pseudo_answer="implicit"), [("A", (0,))] * 6)
-    assert {each.task for each in asked[0]} == {"information_set"}
-
-
-def test_k_sampling_has_no_more_orders_than_there_are():
+def test_judge_by_k_sampling_of_the_paper_and_of_few_orders():
+    asked, _ = played(JudgmentOptions.preset("paper", "k_sampling", pseudo_answer="implicit"), [("A", (0,))] * 6)
+    assert len({ask.shown for ask in asked[0]}) == len(asked[0]) == 6
+    assert {ask.task for ask in asked[0]} == {"information_set"}
     asked, _ = played(JudgmentOptions("k_sampling", samples=9), [("A", (0,)), ("A", (0,))], passages=2)
-    assert Counter(each.shown for each in asked[0]) == {(0, 1): 1, (1, 0): 1}
-
-
-def test_rank_gpt_ranks_once_without_an_answer():
-    asked, found = played(JudgmentOptions("rank_gpt", top_k=3), [(3, 1, 0, 2)])
-    assert asked == [[Ask("relevance", ALL)]]
-    assert (found.chosen, found.order) == ((3, 1, 0), (3, 1, 0, 2))
+    assert Counter(ask.shown for ask in asked[0]) == {(0, 1): 1, (1, 0): 1}
 
 
 @pytest.mark.parametrize(
@@ -188,20 +140,18 @@ def test_rank_gpt_ranks_once_without_an_answer():
         ("rank_gpt", [[None]], "listwise"),
         ("k_sampling", [[None] * 6], "listwise"),
         ("exp_a", [[None]], "listwise"),
+        ("imp_a", [[("Bob", False), None, ("Ann", True), ("Ann", True)]], "pointwise"),
     ],
 )
-def test_what_was_not_understood_is_never_guessed(method, script, form):
+def test_judge_never_guesses(method, script, form):
     with pytest.raises(UnscorableError, match="could not be parsed"):
         played(JudgmentOptions(method, form=form), *script)
-
-
-def test_a_blank_answer_is_none():
     with pytest.raises(UnscorableError, match="pseudo-answer is blank"):
         played(JudgmentOptions("a_s"), [" "])
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_presets(method):
+def test_judgment_options_presets(method):
     paper, official = (JudgmentOptions.preset(name, method) for name in ("paper", "official"))
     assert (paper.rounds, paper.top_k, paper.samples) == (3, 5, 6)
     assert (official.rounds, official.top_k, official.samples) == (6 if method.startswith("ar_") else 5, 10, 6)
@@ -210,22 +160,19 @@ def test_presets(method):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("options", "message"),
     [
         ({"method": "b"}, "method must be one of vanilla, exp_a, imp_a"),
         ({"form": "pairs"}, "form must be one of listwise, pointwise, got 'pairs'"),
         ({"pseudo_answer": "none"}, "pseudo_answer must be one of explicit, implicit"),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"same_answer": 0.0}, r"same_answer must be in \(0, 1\], got 0.0"),
-        ({"method": "ar_s", "form": "pointwise"}, "method=ar_s compares them in one reply; use"),
         ({"method": "k_sampling", "form": "pointwise"}, "method=k_sampling compares them in one reply; use vanilla"),
     ],
 )
-def test_options_are_checked(changes, said):
-    with pytest.raises(ValueError, match=said):
-        JudgmentOptions(**changes)
-    with pytest.raises(ValueError, match="preset must be one of default, paper, official, got 'best'"):
-        JudgmentOptions.preset("best", "a_s")
+def test_judgment_options_refuse(options, message):
+    with pytest.raises(ValueError, match=message):
+        JudgmentOptions(**options)
 
 
 @pytest.mark.parametrize(
@@ -237,14 +184,13 @@ def test_options_are_checked(changes, said):
         ("Answer:\nUseful: [2]", None),
         ("Ann\nUseful: [2]", None),
         ("Answer: Ann Lee. Useful: [2]", ("Ann Lee.", (2,))),
-        ("Answer: Ann. Useful: [1] Useful: [2]", None),
         ("Answer: Ann.\nLee\nUseful: [2]", None),
         ("Answer: Ann\nUseful: [1]\nUseful: [2]", None),
         ("Answer: Ann\nUseful: [2]\nIt says so.", None),
         ("Useful: [2]\nAnswer: Ann", None),
     ],
 )
-def test_replies_with_an_answer_are_read_strictly(text, found):
+def test_text_and_numbers_is_strict(text, found):
     assert text_and_numbers(text, 3) == found
 
 
@@ -255,7 +201,6 @@ def test_replies_with_an_answer_are_read_strictly(text, found):
         (" [3],[1].\n", (3, 1)),
         ("[1, 3]", (1, 3)),
         ("[1]; [2] and [3]", (1, 2, 3)),
-        ("[1] [2]", (1, 2)),
         ("none", ()),
         ("[]", ()),
         ("2", None),
@@ -263,13 +208,12 @@ def test_replies_with_an_answer_are_read_strictly(text, found):
         ("[0]", None),
         ("[1], [1]", None),
         ("Selected: [1]", None),
-        ("[1], [2] are useful.", None),
         ("[1]\n\nBecause it says so.", None),
         ("None of them, but [2] is close.", None),
         ("", None),
     ],
 )
-def test_sets_are_read_strictly(text, numbers):
+def test_chosen_numbers_is_strict(text, numbers):
     assert chosen_numbers(text, 3) == numbers
 
 
@@ -285,7 +229,7 @@ def test_sets_are_read_strictly(text, numbers):
         ("none", None),
     ],
 )
-def test_orders_are_read_strictly(text, numbers):
+def test_ordered_numbers_is_strict(text, numbers):
     assert ordered_numbers(text, 3) == numbers
 
 
@@ -293,5 +237,5 @@ def test_orders_are_read_strictly(text, numbers):
     ("text", "said"),
     [("Yes", True), ("no.", False), ("YES!", True), ("Yes, it is.", None), ("yesterday", None), ("", None)],
 )
-def test_yes_and_no_are_read_strictly(text, said):
+def test_yes_or_no_is_strict(text, said):
     assert yes_or_no(text) is said

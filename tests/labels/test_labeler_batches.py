@@ -1,8 +1,6 @@
 """``Labeler`` on batches as data engines give them: labels of one process to the byte, errors in a column."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas
@@ -12,7 +10,7 @@ from datasets import Dataset
 from seper_reward.cli import main
 from seper_reward.labels.dataset import Labeler
 from seper_reward.options import LabelOptions
-from tests.helpers import ENVIRONMENT, labels_of, mill_rows, write_rows
+from tests.helpers import labels_of, mill_rows
 
 ROWS = mill_rows(5)
 ADDED = ["labels", "std_errors", "label_row", "label_error"]
@@ -24,19 +22,19 @@ def columns_of(rows):
 
 @pytest.fixture
 def options(tiny_reader, tiny_entailment):
-    return LabelOptions(reader=str(tiny_reader), judge=str(tiny_entailment), num_samples=3, max_new_tokens=4)
+    return LabelOptions(
+        reader=str(tiny_reader), judge=str(tiny_entailment), num_samples=3, max_new_tokens=4, dtype="float32"
+    )
 
 
 @pytest.fixture
-def lines(options, tmp_path):
+def lines(label_words, tmp_path):
     """The lines of the command's labels."""
-    words = ["--reader", options.reader, "--judge", options.judge, "--num_samples", "3", "--max_new_tokens", "4"]
-    source = write_rows(tmp_path / "data.jsonl", ROWS)
-    assert main(["label", "--input", str(source), "--output_dir", str(tmp_path / "out"), *words]) == 0
+    assert main(label_words(ROWS)) == 0
     return (tmp_path / "out" / "labels.jsonl").read_text().splitlines()
 
 
-def test_every_kind_of_batch_has_the_labels_of_the_command(options, lines, tmp_path):
+def test_labeler_gives_every_kind_of_batch_the_labels_of_the_command(options, lines, tmp_path):
     labeler = pickle.loads(pickle.dumps(Labeler(options)))
     found = labeler(columns_of(ROWS))
     assert list(found) == [*ROWS[0], *ADDED]
@@ -60,33 +58,35 @@ def test_every_kind_of_batch_has_the_labels_of_the_command(options, lines, tmp_p
     assert mapped["question"] == [row["question"] for row in ROWS]
 
 
-def test_an_error_is_a_column_and_a_missing_column_is_not():
+def test_labeler_has_a_column_of_errors_and_refuses_other_columns():
     labeler = Labeler(LabelOptions(labeler="contains", columns=["answers=gold"]))
     batch = {
-        "question": ["Who?", "", "Who?"],
-        "gold": [["Ida"], ["Ida"], []],
-        "passages": [["Ida.", "Sheep."], ["x"], ["x"]],
+        "question": ["Who?", "", "Who?", "Who?"],
+        "gold": [["Ida"], ["Ida"], [], ["Ida"]],
+        "passages": [["Ida.", "Sheep."], ["x"], ["x"], ["", "Ida."]],
     }
-    found = labeler(batch)
-    assert found["labels"] == [[1.0, 0.0], [], []]
-    assert found["label_row"][1:] == ["", ""]
-    assert found["label_error"][0] == ""
-    assert "question must be a non-empty text" in found["label_error"][1]
-    assert "answers must be a text or a list" in found["label_error"][2]
-    assert found["gold"] is batch["gold"]
+    labels = labeler(batch)
+    assert labels["labels"] == [[1.0, 0.0], [], [], []]
+    assert labels["label_row"][1:] == ["", "", ""]
+    assert labels["label_error"][0] == ""
+    errors = ("question must be a non-empty text", "answers must be a text or a list", "passages[0] is empty")
+    assert all(start in error for start, error in zip(errors, labels["label_error"][1:], strict=True))
+    assert labels["gold"] is batch["gold"]
     with pytest.raises(ValueError, match="expected a column 'gold'"):
         labeler({name: batch[name] for name in ("question", "passages")})
+    with pytest.raises(ValueError, match=r"columns of a batch must have equal lengths, got \{'question': 1"):
+        labeler({**batch, "question": ["Who?"]})
 
 
-def test_the_models_are_loaded_by_the_first_batch():
-    code = """
-from seper_reward.labels.dataset import Labeler
-from seper_reward.options import LabelOptions
-labeler = Labeler(LabelOptions(reader="no/such-reader"))
-try:
-    labeler({"question": ["Who?"], "answers": ["Ida"], "passages": ["x"]})
-except OSError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    assert "reader='no/such-reader' could not be loaded" in done.stdout
+def test_labeler_loads_models_by_the_first_batch():
+    labeler = Labeler(LabelOptions(reader="no/such-reader"))
+    with pytest.raises(OSError, match="reader='no/such-reader' could not be loaded"):
+        labeler({"question": ["Who?"], "answers": ["Ida"], "passages": ["x"]})
+
+
+def test_labeler_labels_questions_without_answers(options):
+    batch = {"question": ["Who?", "Who?"], "passages": [["Ida.", "Sheep."]] * 2, "answers": [[], ["Ida"]]}
+    labels = Labeler(options)(batch)
+    assert labels["label_error"] == ["", ""]
+    assert [len(numbers) for numbers in labels["labels"]] == [2, 2]
+    assert ['"delta_seper"' in row for row in labels["label_row"]] == [False, True]

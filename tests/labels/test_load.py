@@ -1,9 +1,15 @@
 """Finished labels: loaded, as datasets that trainers take, as tables, as Parquet, and on the hub."""
 
-import json
-
 import pytest
 from datasets import Dataset
+from sentence_transformers import (
+    CrossEncoder,
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+    cross_encoder,
+)
+from sentence_transformers.sentence_transformer import losses
 
 from seper_reward import load_labels
 from seper_reward.cli import main
@@ -11,20 +17,17 @@ from seper_reward.labels.load import Labels
 from seper_reward.labels.rows import label_row, read_label_rows, recommended_label
 from seper_reward.runtime.parquet_files import as_dataset, write_parquet
 from seper_reward.types import LabeledQuery, Passage, Query
+from tests.helpers import write_rows
 
 
 def labeled():
-    mill = Query(
-        "q1",
-        "Who built the mill?",
-        ("Ann", "Ann Lee"),
-        (
-            Passage("Ann built it.", "Mill", "p1", {"page": 7}),
-            Passage("Sheep.", id="p2"),
-            Passage("Bob did.", id="p3"),
-        ),
-        {"source": "web", "tags": {"a": {}}},
+    passages = (
+        Passage("Ann built it.", "Mill", "p1", {"page": 7}),
+        Passage("Sheep.", id="p2"),
+        Passage("Bob.", id="p3"),
     )
+    tags = {"source": "web", "tags": {"a": {}}}
+    mill = Query("q1", "Who built the mill?", ("Ann", "Ann Lee"), passages, tags)
     ferry = Query("q2", "When did it sink?", ("1900",), (Passage("Fog.", id="p2"), Passage("Rain.", id="p9")))
     errors = ({"std_error": 0.1}, {"std_error": 0.3}, {"std_error": 0.1})
     return [
@@ -35,62 +38,59 @@ def labeled():
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label_row(row, "mine")) + "\n" for row in labeled()))
-    (tmp_path / "summary.json").write_text(
-        '{"questions": 2, "passages": 5, "helpful": 1, "harmful": 2, "rejected": 3, "sha256": {}}'
-    )
-    decides = {"labeler": "mine", "reader": "tiny", "sampling": {"num_samples": 4, "temperature": 0.5}, "seed": 0}
-    provenance = {
-        "labels_hash": "abc123",
-        "decides": decides,
-        "settings": {"engine": "http://private"},
-        "platform": "x",
-    }
-    (tmp_path / "provenance.json").write_text(json.dumps(provenance))
+    write_rows(tmp_path / "labels.jsonl", [label_row(row, "mine") for row in labeled()])
     return tmp_path
 
 
-def test_seper_gain_is_the_label_to_train_on_where_it_is_known():
-    def row(labeler, *gains, sets=()):
-        passages = [
-            {"passage_id": f"p{at}", "title": "", "text": "x", "delta_seper": 0.1 * at, "delta_seper_hard": 0.0,
-             "erag": 1.0, "seper_gain": gain, "delta_belief": gain,
-             "question_gain": gain, "std_error": 0.2, "std_error_hard": 0.0, "std_error_gain": 0.1}
-            for at, gain in enumerate(gains)
-        ]  # fmt: skip
-        return {"labeler": labeler, "id": labeler, "question": "Who?", "answers": ["Ann"], "passages": passages,
-                "baseline": {"std_error": 0.4}, "sets": list(sets)}  # fmt: skip
-
-    known, unknown, erag = row("delta_seper", 0.7, 0.5), row("delta_seper", 0.7, None), row("erag", 0.7)
-    sets, of_one = row("delta_seper", 0.7, sets=[{"delta_seper_hard": 0.1}]), row("delta_seper", 0.7)
-    for with_sets in (sets, of_one):
-        with_sets["sufficient_set"] = {}
-    assert recommended_label([known]) == "seper_gain"
-    assert recommended_label([known, unknown]) == "delta_seper"  # one label for all
-    engine = {**unknown, "passages": [{**each, "delta_belief": 0.3} for each in unknown["passages"]]}
-    assert recommended_label([engine]) == "delta_belief"  # servers do not read the question
-    assert recommended_label([erag]) == "erag"
-    assert recommended_label([of_one, sets]) == "delta_seper_hard"
-    assert recommended_label([]) == "delta_seper"
-    assert [each.labels for each in Labels([known]).labeled()] == [(0.7, 0.5)]
-    assert [each.std_errors for each in Labels([known]).labeled()] == [(0.1, 0.1)]
-    assert [each.baseline_error for each in Labels([known]).labeled()] == [0.2]
-    assert [each.labels for each in Labels([known, unknown]).labeled()] == [(0.0, 0.1)] * 2
-    assert [each.labels for each in Labels([known]).labeled("delta_seper")] == [(0.0, 0.1)]
+def gains(labeler, *values, **fields):
+    """Return a label row with these gains, a belief's if it is a pair; ``delta_seper`` is .1 times the place."""
+    passage = {"title": "", "text": "x", "delta_seper_hard": 0.0, "erag": 1.0, "std_error": 0.2, "std_error_gain": 0.1}
+    passages = [
+        {**passage, "passage_id": f"p{at}", "delta_seper": 0.1 * at, "seper_gain": gain, "delta_belief": belief}
+        for at, (gain, belief) in enumerate(values)
+    ]
+    row = {"labeler": labeler, "id": labeler, "question": "Who?", "answers": ["Ann"], "baseline": {"std_error": 0.4}}
+    return {**row, "passages": [{**passage, "question_gain": passage["seper_gain"]} for passage in passages], **fields}
 
 
-def test_forms_by_hand(folder):
+KNOWN, UNKNOWN = (gains("delta_seper", (0.7, 0.7), last) for last in ((0.5, 0.5), (None, None)))
+OF_SETS = gains("delta_seper", (0.7, 0.7), sufficient_set={}, sets=[{"delta_seper_hard": 0.1}])
+
+
+@pytest.mark.parametrize(
+    ("rows", "label"),
+    [
+        ([KNOWN], "seper_gain"),
+        ([KNOWN, UNKNOWN], "delta_seper"),  # one label for all
+        ([gains("delta_seper", (0.7, 0.3), (None, 0.3))], "delta_belief"),  # servers do not read the question
+        ([gains("erag", (0.7, 0.7))], "erag"),
+        ([gains("delta_seper", (0.7, 0.7), sufficient_set={}), OF_SETS], "delta_seper_hard"),
+        ([], "delta_seper"),
+    ],
+)
+def test_recommended_label(rows, label):
+    assert recommended_label(rows) == label
+
+
+def test_labels_labeled_by_the_recommended_or_another_label():
+    (known,) = Labels([KNOWN]).labeled()
+    assert (known.labels, known.std_errors, known.baseline_error) == ((0.7, 0.5), (0.1, 0.1), 0.2)
+    assert [row.labels for row in Labels([KNOWN, UNKNOWN]).labeled()] == [(0.0, 0.1)] * 2
+    assert Labels([KNOWN]).labeled("delta_seper")[0].labels == (0.0, 0.1)
+
+
+def test_to_dataset_by_hand(folder):
     labels = load_labels(folder)
     assert len(labels) == 2
     mill, good = "Who built the mill?", "Mill: Ann built it."
     assert labels.to_dataset("pairs").to_list() == [{"anchor": mill, "positive": good}]
     assert labels.to_dataset("triplets").to_list() == [
-        {"anchor": mill, "positive": good, "negative": "Bob did.", "label": 1.2},
+        {"anchor": mill, "positive": good, "negative": "Bob.", "label": 1.2},
         {"anchor": mill, "positive": good, "negative": "Sheep.", "label": 0.79},
     ]
     assert labels.to_dataset("lists")[0] == {
         "query": mill,
-        "docs": [good, "Sheep.", "Bob did."],
+        "docs": [good, "Sheep.", "Bob."],
         "labels": [0.8, 0.01, -0.4],
     }
     flat = labels.to_dataset("flat")
@@ -106,72 +106,30 @@ def test_forms_by_hand(folder):
 
 
 @pytest.mark.parametrize(
-    ("form", "loss", "options"),
-    [
-        ("pairs", "MultipleNegativesRankingLoss", {}),
-        ("triplets", "MarginMSELoss", {}),
-        ("flat", "CoSENTLoss", {}),
-        ("flat", "CosineSimilarityLoss", {}),
-    ],
+    ("form", "loss"),
+    [("pairs", "MultipleNegativesRankingLoss"), ("triplets", "MarginMSELoss"), ("flat", "CoSENTLoss")],
 )
-def test_a_bi_encoder_trains_on(form, loss, options, folder, tiny_encoder, tmp_path):
-    from sentence_transformers import (
-        SentenceTransformer,
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-    from sentence_transformers.sentence_transformer import losses
-
+def test_to_dataset_trains_a_bi_encoder(form, loss, folder, tiny_encoder, tmp_path):
     model = SentenceTransformer(str(tiny_encoder), device="cpu")
-    # a batch of pairs needs two of them
-    labels = Labels(load_labels(folder).rows * 2)
-    assert_step_moves(
-        model,
-        SentenceTransformerTrainer(
-            model=model,
-            args=SentenceTransformerTrainingArguments(str(tmp_path / "out"), **STEP),
-            train_dataset=labels.to_dataset(form, margin=0.01),
-            loss=getattr(losses, loss)(model, **options),
-        ),
-    )
+    rows = Labels(load_labels(folder).rows * 2).to_dataset(form, margin=0.01)  # a batch of pairs needs two of them
+    loss = getattr(losses, loss)(model)
+    arguments = SentenceTransformerTrainingArguments(str(tmp_path / "out"), **STEP)
+    assert_step_moves(model, SentenceTransformerTrainer(model, arguments, train_dataset=rows, loss=loss))
 
 
 @pytest.mark.parametrize(
-    ("form", "loss"),
-    [
-        ("lists", "RankNetLoss"),
-        ("lists", "LambdaLoss"),
-        ("lists", "ListNetLoss"),
-        ("flat", "MSELoss"),
-        ("triplets", "MarginMSELoss"),
-    ],
+    ("form", "loss"), [("lists", "LambdaLoss"), ("flat", "MSELoss"), ("triplets", "MarginMSELoss")]
 )
-def test_a_cross_encoder_trains_on(form, loss, folder, tiny_entailment, tmp_path):
-    from sentence_transformers import CrossEncoder
-    from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments, losses
-
-    arguments = {"model_kwargs": {"ignore_mismatched_sizes": True}, "num_labels": 1, "device": "cpu"}
-    model = CrossEncoder(str(tiny_entailment), **arguments)
-    assert_step_moves(
-        model,
-        CrossEncoderTrainer(
-            model=model,
-            args=CrossEncoderTrainingArguments(str(tmp_path / "out"), **STEP),
-            train_dataset=load_labels(folder).to_dataset(form),
-            loss=getattr(losses, loss)(model),
-        ),
-    )
+def test_to_dataset_trains_a_cross_encoder(form, loss, folder, tiny_encoder, tmp_path):
+    model = CrossEncoder(str(tiny_encoder), num_labels=1, device="cpu")
+    rows = load_labels(folder).to_dataset(form)
+    loss = getattr(cross_encoder.losses, loss)(model)
+    arguments = cross_encoder.CrossEncoderTrainingArguments(str(tmp_path / "out"), **STEP)
+    assert_step_moves(model, cross_encoder.CrossEncoderTrainer(model, arguments, train_dataset=rows, loss=loss))
 
 
-STEP = {
-    "max_steps": 1,
-    "per_device_train_batch_size": 2,
-    "learning_rate": 0.01,
-    "report_to": "none",
-    "save_strategy": "no",
-    "use_cpu": True,
-    "disable_tqdm": True,
-}
+STEP = {"max_steps": 1, "per_device_train_batch_size": 2, "learning_rate": 0.01, "report_to": "none"}
+STEP |= {"save_strategy": "no", "use_cpu": True, "disable_tqdm": True}
 
 
 def assert_step_moves(model, trainer):
@@ -181,70 +139,56 @@ def assert_step_moves(model, trainer):
     assert len(moved) > len(before) / 2
 
 
-def test_a_table(folder):
-    table = load_labels(folder).to_pandas()
+def test_to_pandas_has_a_row_per_passage(folder):
+    labels = load_labels(folder)
+    table = labels.to_pandas()
     assert list(table["passage_id"]) == ["p1", "p2", "p3", "p2", "p9"]
     first = table.iloc[0]
     assert (first["id"], first["question"], first["answer"]) == ("q1", "Who built the mill?", "Ann")
     assert (first["mine"], first["std_error"], first["page"], first["source"]) == (0.8, 0.1, 7, "web")
     assert (first["labeler"], first["baseline_seper"]) == ("mine", 0.25)
     assert table["answer"].iloc[3] == "1900"
-    rows = [{**load_labels(folder).rows[0], "title": "asked"}]  # as passages have one
-    assert list(Labels(rows).to_pandas()["question_title"]) == ["asked"] * 3
-    assert list(Labels(rows).to_pandas()["title"]) == ["Mill", "", ""]
+    titled = Labels([{**labels.rows[0], "title": "asked"}]).to_pandas()  # as passages have one
+    assert list(titled["question_title"]) == ["asked"] * 3
+    assert list(titled["title"]) == ["Mill", "", ""]
 
 
-def test_rows_survive_parquet(folder, tmp_path):
+def test_load_labels_from_parquet(folder, tmp_path):
     labels = load_labels(folder)
-    write_parquet(tmp_path / "other" / "labels.parquet", labels.rows)
-    again = load_labels(tmp_path / "other")
-    assert again.labeled() == labels.labeled()
-    assert again.labeled()[0].query.answers == ("Ann", "Ann Lee")
-    assert again.to_dataset("flat").to_list() == labels.to_dataset("flat").to_list()
-    assert load_labels(tmp_path / "other" / "labels.parquet").labeled() == labels.labeled()
-    assert Labels.from_rows(labels.to_dataset()).labeled() == labels.labeled()
-    assert not list((tmp_path / "other").glob("*.tmp"))
+    file = tmp_path / "other" / "labels.parquet"
+    write_parquet(file, labels.rows)
+    for read in (load_labels(file.parent), load_labels(file), Labels.from_rows(labels.to_dataset())):
+        assert read.labeled() == labels.labeled()
+        assert read.labeled()[0].query.answers == ("Ann", "Ann Lee")
+        assert read.labeled()[0].query.passages[0].metadata == {"page": 7}
+        assert read.to_dataset("flat").to_list() == labels.to_dataset("flat").to_list()
+    assert not list(file.parent.glob("*.tmp"))
 
 
-def test_columns_are_those_of_all_rows():
+def test_as_dataset_has_the_columns_of_all_rows():
     rows = as_dataset([{"a": 1}, {"b": [{"c": {}}], "a": 2.5}])
     assert rows.to_list() == [{"a": 1.0, "b": None}, {"a": 2.5, "b": [{"c": None}]}]
     assert as_dataset([{"a": 1}, {"a": "x"}])["a"] == [1, "x"]
 
 
-def test_labels_in_parquet(tmp_path, lane_questions):
-    words = ["label", "--input", str(lane_questions), "--labeler", "contains", "--output_dir", str(tmp_path / "out")]
-    assert main([*words, "--limit", "3"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()]
-    write_parquet(tmp_path / "out" / "labels.parquet", rows)
-    from_parquet = load_labels(tmp_path / "out" / "labels.parquet")
-    assert from_parquet.labeled() == load_labels(tmp_path / "out").labeled()
-    assert from_parquet.labeled()[0].query.passages[0].metadata == {"relevant": True}
+def test_export_command_writes_parquet(folder, tmp_path):
     pairs, grades = tmp_path / "pairs.parquet", tmp_path / "qrels.parquet"
-    export = ["export", "--labels", str(tmp_path / "out"), "--output"]
+    export = ["export", "--labels", str(folder), "--output"]
     assert main([*export, str(pairs), "--format", "sentence-transformers-pairs"]) == 0
     assert Dataset.from_parquet(str(pairs)).column_names == ["anchor", "positive"]
     assert main([*export, str(grades), "--format", "trec"]) == 2
 
 
-def test_a_run_that_has_not_finished_is_no_dataset(folder):
-    for name in ("labels.jsonl", "summary.json"):  # the last files that a run writes
-        (folder / name).unlink()
-    for load in (load_labels, read_label_rows):
-        with pytest.raises(OSError, match="the run has not finished; run its command again, which resumes"):
-            load(folder)
-
-
-def test_what_is_no_label_folder(tmp_path):
+def test_load_labels_refuses_other_folders(tmp_path):
     with pytest.raises(OSError, match="no such file or folder"):
         load_labels(tmp_path / "nowhere")
-    (tmp_path / "questions.jsonl").write_text('{"question": "Who?", "answers": ["Ida"], "passages": ["Ida did."]}\n')
+    (tmp_path / "provenance.json").write_text("{}")  # the last files that a run writes are not there
+    for load in (load_labels, read_label_rows):
+        with pytest.raises(OSError, match="the run has not finished; run its command again, which resumes"):
+            load(tmp_path)
+    questions = [{"question": "Who?", "answers": ["Ida"], "passages": ["Ida did."]}]
     with pytest.raises(ValueError, match="expected label rows, whose passages are objects"):
-        load_labels(tmp_path / "questions.jsonl")
-
-
-def test_a_folder_may_be_named_by_its_labels(folder):
-    assert read_label_rows(folder / "labels.jsonl") == read_label_rows(folder)
+        load_labels(write_rows(tmp_path / "questions.jsonl", questions))
 
 
 def test_labels_describe_themselves(folder):

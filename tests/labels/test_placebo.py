@@ -16,7 +16,7 @@ QUERIES = [
 ]
 
 
-def test_the_sample_is_the_same_in_any_order(tiny_scorer):
+def test_placebo_queries_are_the_same_in_any_order(tiny_scorer):
     labeler = load_labeler("delta_seper", lambda: tiny_scorer)
     chosen = placebo_queries(labeler, QUERIES)
     assert placebo_queries(labeler, random.Random(1).sample(QUERIES, len(QUERIES))) == chosen
@@ -27,7 +27,7 @@ def test_the_sample_is_the_same_in_any_order(tiny_scorer):
 
 
 @pytest.mark.parametrize("name", ["delta_seper", "erag", "likelihood"])
-def test_the_placebo_is_compared_with_no_passage_whatever_the_baseline(name, tiny_scorer):
+def test_closed_book_compares_the_placebo_with_no_passage(name, tiny_scorer):
     given = tiny_scorer.with_baseline("placebo")
     assert given.fingerprint["prompt"] == {**tiny_scorer.fingerprint["prompt"], "baseline": "placebo"}
     labeler = load_labeler(name, lambda: given)
@@ -39,7 +39,7 @@ def test_the_placebo_is_compared_with_no_passage_whatever_the_baseline(name, tin
     assert given.reader.prompts.style.baseline == "placebo"
 
 
-def test_the_effect_by_hand():
+def test_placebo_effect_by_hand():
     # mean .1, standard deviation .2, and Student's t is 4.302653 for two degrees of freedom
     effect = placebo_effect([0.1, 0.3, -0.1], "likelihood")
     assert effect["questions"] == 3
@@ -48,7 +48,7 @@ def test_the_effect_by_hand():
     assert placebo_line(effect, "likelihood").endswith("likelihood +0.100 (95 %: -0.397 to +0.597), 3 questions")
 
 
-def test_too_few_questions_have_no_interval():
+def test_placebo_effect_of_few_questions_has_no_interval():
     assert placebo_effect([0.2], "likelihood") == {"questions": 1, "likelihood": 0.2, "interval": None}
     assert placebo_line(placebo_effect([0.2], "likelihood"), "likelihood").endswith("likelihood +0.200, 1 question")
     assert placebo_effect([], "likelihood") == {"questions": 0, "likelihood": None, "interval": None}

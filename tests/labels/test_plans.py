@@ -13,15 +13,12 @@ def worth(value):
     return Estimate(value, 0.0, value, value)
 
 
-def test_conditional_gives_the_best_passages_to_each_other_one():
+def test_sets_to_label_by_hand():
     measured = {(): worth(0.0), (0,): worth(0.1), (1,): worth(0.5), (2,): worth(0.3), (3,): worth(0.0)}
     labelled = [((1,), 0), ((1,), 2), ((1,), 3), ((2,), 0), ((2,), 1), ((2,), 3)]
     assert sets_to_label(measured, 1, 2) == labelled  # 1 is the best and 2 the next
     measured |= {(1, 0): worth(0.6), (1, 2): worth(0.8), (1, 3): worth(0.5)}
     assert sets_to_label(measured, 2, 1) == [((1, 2), 0), ((1, 2), 3)]
-
-
-def test_a_single_passage_has_no_sets():
     assert sets_to_label({(): worth(0.0), (0,): worth(0.4)}, 1, 3) == []
 
 
@@ -35,7 +32,7 @@ def asking(name, log, fails=False):
     return name
 
 
-def test_plans_share_batches_and_fail_alone():
+def test_run_plans_shares_batches_and_fails_alone():
     batches, log = [], []
 
     def answer(requests):
@@ -49,7 +46,7 @@ def test_plans_share_batches_and_fail_alone():
     assert run_plans([], answer) == []
 
 
-def test_the_smallest_sufficient_set():
+def test_smallest_sufficient_by_hand():
     measured = {(): worth(0.0), (0,): worth(0.5), (1,): worth(0.86), (2,): worth(0.87), (0, 1): worth(0.9)}
     assert smallest_sufficient(measured, exactly) == (2,)
     assert smallest_sufficient({**measured, (0, 1): worth(0.93)}, exactly) == (0, 1)
@@ -60,7 +57,7 @@ def exactly(context):
     return 0.0
 
 
-def test_what_errors_explain_needs_no_second_passage():
+def test_smallest_sufficient_needs_no_second_passage_by_chance():
     """One passage is worth .6, alone and in every pair, some of which look better by chance."""
     noise = random.Random(0)
     for error in (0.03, 0.1):
@@ -72,13 +69,13 @@ def test_what_errors_explain_needs_no_second_passage():
         assert right > 220
 
 
-def test_errors_leave_what_is_plainly_better():
+def test_smallest_sufficient_keeps_what_is_plainly_better():
     measured = {(): worth(0.0), (0,): worth(0.3), (0, 1): worth(0.9)}
     assert smallest_sufficient(measured, lambda context: 0.1) == (0, 1)
     assert smallest_sufficient(measured, lambda context: 0.25) == (0,)
 
 
 @pytest.mark.parametrize("wrong", [{"given_top": 0}, {"depth": 4}])
-def test_options_out_of_range(wrong):
+def test_set_options_refuse(wrong):
     with pytest.raises(ValueError, match=r"expected|must be"):
         SetOptions(**wrong)

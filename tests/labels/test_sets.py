@@ -1,6 +1,5 @@
 """Labels of sets: by hand with a scripted measure, on a real reader against separate measurements, and in files."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.options import SetOptions
 from seper_reward.types import Asked, Estimate, Passage, Query, UnscorableError
+from tests.helpers import labels_of
 
 HOP = Passage("The mill was built by Ann Lee.", id="hop")
 END = Passage("Ann Lee was born in Oslo.", id="end")
@@ -33,9 +33,7 @@ class Scripted(ReaderLabeler):
         self.scorer, self.read_so_far = scorer, []
 
     def read(self, requests, batch_size):
-        self.read_so_far.append(
-            [[[passage.id for passage in row] for row in request.contexts] for request in requests]
-        )
+        self.read_so_far.append([[[passage.id for passage in row] for row in asked.contexts] for asked in requests])
         return [
             UnscorableError("no") if "fails" in request.question else [self._reading(row) for row in request.contexts]
             for request in requests
@@ -59,7 +57,7 @@ def found_by(label, given, passage):
     return found
 
 
-def test_what_a_passage_adds_by_hand(tiny_scorer):
+def test_set_labeler_by_hand(tiny_scorer):
     scripted = Scripted(tiny_scorer)
     labeled = SetLabeler(scripted, SetOptions(given_top=1)).label(QUERY)
     assert labeled.labels == pytest.approx((-0.1, 0.0, 0.4))
@@ -78,7 +76,7 @@ def test_what_a_passage_adds_by_hand(tiny_scorer):
     assert scripted.read_so_far == [[[[], ["other"], ["hop"], ["end"]]], [[["end", "other"], ["end", "hop"]]]]
 
 
-def test_each_pair_is_measured_in_one_order(tiny_scorer):
+def test_set_labeler_measures_each_pair_in_one_order(tiny_scorer):
     labeled = SetLabeler(Scripted(tiny_scorer), SetOptions()).label(QUERY)
     assert labeled.fields["reader_calls"] == 4 + 3
     found = found_by(labeled, (1,), 2)
@@ -87,14 +85,14 @@ def test_each_pair_is_measured_in_one_order(tiny_scorer):
     assert found_by(labeled, (2,), 1).shown == (2, 1)  # the same measurement
 
 
-def test_depth_three_goes_on_from_the_best_pair(tiny_scorer):
+def test_set_labeler_of_depth_three_goes_on_from_the_best_pair(tiny_scorer):
     scripted = Scripted(tiny_scorer)
     labeled = SetLabeler(scripted, SetOptions(given_top=1, depth=3)).label(QUERY)
     assert [(each.given, each.passage) for each in labeled.sets] == [((2,), 0), ((2,), 1), ((2, 1), 0)]
     assert scripted.read_so_far[2:] == [[[["end", "hop", "other"]]]]
 
 
-def test_questions_of_a_batch_are_measured_side_by_side_and_fail_alone(tiny_scorer):
+def test_set_labeler_batches_fail_alone(tiny_scorer):
     labeler = SetLabeler(Scripted(tiny_scorer), SetOptions(given_top=1))
     queries = [QUERY, replace(QUERY, id="bad", question="fails"), replace(QUERY, id="bare", passages=())]
     one, bad, bare = labeler.label_batch(queries)
@@ -105,51 +103,56 @@ def test_questions_of_a_batch_are_measured_side_by_side_and_fail_alone(tiny_scor
         labeler.label(queries[1])
 
 
+def contexts_of(label):
+    return [tuple(QUERY.passages[at] for at in places) for places in (label.shown, label.given, ())]
+
+
 @pytest.mark.parametrize("kind", [DeltaSePerLabeler, ERAGLabeler, LikelihoodLabeler])
-def test_a_label_beside_given_passages_is_a_difference_of_measurements(kind, tiny_scorer):
-    singles = kind(tiny_scorer)
-    labeled = SetLabeler(singles, SetOptions(given_top=2)).label(QUERY)
-    assert replace(labeled, sets=(), fields={}) == singles.label(QUERY)
-    for each in labeled.sets:
+def test_set_labeler_keeps_labels_of_single_passages(kind, tiny_scorer):
+    labeled = SetLabeler(kind(tiny_scorer), SetOptions(given_top=2)).label(QUERY)
+    assert replace(labeled, sets=(), fields={}) == kind(tiny_scorer).label(QUERY)
+    for label in labeled.sets:
+        assert label.interaction.value == pytest.approx(label.gain.value - labeled.labels[label.passage], abs=1e-6)
+
+
+def test_set_labels_of_delta_seper_are_differences_of_beliefs(tiny_scorer):
+    for label in SetLabeler(DeltaSePerLabeler(tiny_scorer), SetOptions(given_top=2)).label(QUERY).sets:
         # as if the given passages were one longer passage, measured by its own
-        shown, given = (tuple(QUERY.passages[at] for at in places) for places in (each.shown, each.given))
-        if kind is DeltaSePerLabeler:
-            with_, without, none = tiny_scorer.beliefs(QUERY.question, QUERY.answers, [shown, given, ()])
-            assert each.gain.value == pytest.approx(utility(with_, without).delta_seper, abs=1e-6)
-            assert each.utility.value == pytest.approx(with_.seper - none.seper, abs=1e-6)
-            assert each.gain.std_error == pytest.approx(math.hypot(with_.std_error, without.std_error), abs=1e-6)
-            assert each.details["seper"] == pytest.approx(with_.seper, abs=1e-6)
-        if kind is LikelihoodLabeler:
-            asked = Asked(QUERY.question, QUERY.answers, (shown, given))
-            (rows,) = tiny_scorer.reader.answer_log_probs([asked], [QUERY.answers])
-            assert each.gain.value == pytest.approx(rows[0][0] - rows[1][0], abs=1e-5)
-        single = labeled.labels[each.passage]
-        assert each.interaction.value == pytest.approx(each.gain.value - single, abs=1e-6)
+        with_, without, none = tiny_scorer.beliefs(QUERY.question, QUERY.answers, contexts_of(label))
+        assert label.gain.value == pytest.approx(utility(with_, without).delta_seper, abs=1e-6)
+        assert label.utility.value == pytest.approx(with_.seper - none.seper, abs=1e-6)
+        assert label.gain.std_error == pytest.approx(math.hypot(with_.std_error, without.std_error), abs=1e-6)
+        assert label.details["seper"] == pytest.approx(with_.seper, abs=1e-6)
 
 
-def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
+def test_set_labels_of_likelihood_are_differences_of_log_probs(tiny_scorer):
+    for label in SetLabeler(LikelihoodLabeler(tiny_scorer), SetOptions(given_top=2)).label(QUERY).sets:
+        asked = Asked(QUERY.question, QUERY.answers, tuple(contexts_of(label)))
+        (((with_,), (without,), _),) = tiny_scorer.reader.answer_log_probs([asked], [QUERY.answers])
+        assert label.gain.value == pytest.approx(with_ - without, abs=1e-5)
+
+
+def test_labels_of_sets_are_read_back_from_a_folder(tmp_path, tiny_scorer):
     labeler = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions())
-    run = LabelRun(tmp_path / "out", labeler, [QUERY, replace(QUERY, id="other", question="Who built it?")])
-    summary = run.run()
+    summary = LabelRun(tmp_path, labeler, [QUERY, replace(QUERY, id="other", question="Who built it?")]).run()
     assert summary["sets"] == {"labels": 12, "reader_calls": 14}
-    row = json.loads((tmp_path / "out" / "labels.jsonl").read_text().splitlines()[0])
-    best, *others = sorted(row["passages"], key=lambda each: (-each["delta_seper"], each["passage_id"]))
+    row = labels_of(tmp_path)[0]
+    best, *others = sorted(row["passages"], key=lambda passage: (-passage["delta_seper"], passage["passage_id"]))
     assert row["sets"][0]["given"] == [best["passage_id"]]
-    assert {each["passage_id"] for each in row["sets"][:2]} == {each["passage_id"] for each in others}
+    assert {each["passage_id"] for each in row["sets"][:2]} == {passage["passage_id"] for passage in others}
     assert {"delta_seper", "std_error", "low", "high", "seper", "interaction", "shown"} <= row["sets"][0].keys()
-    found = load_labels(tmp_path / "out").labeled()[0]
-    truth = labeler.label(QUERY)
-    assert [(each.shown, each.passage) for each in found.sets] == [(each.shown, each.passage) for each in truth.sets]
-    for one, other in zip(found.sets, truth.sets, strict=True):
+    (read, _), truth = load_labels(tmp_path).labeled(), labeler.label(QUERY)
+    for one, other in zip(read.sets, truth.sets, strict=True):
+        assert (one.shown, one.passage) == (other.shown, other.passage)
         assert one.gain.value == pytest.approx(other.gain.value, abs=1e-6)
         assert one.interaction.high == pytest.approx(other.interaction.high, abs=1e-6)
     # the sets have the labeler's own label
-    assert load_labels(tmp_path / "out").labeled("delta_seper_hard")[0].sets == ()
+    assert load_labels(tmp_path).labeled("delta_seper_hard")[0].sets == ()
     # fewer passages keep the sets of those that are left
-    first = (0, 1) if found.labels[2] > found.labels[0] else (1, 0)  # the better one was given
-    assert {each.shown for each in found.keep([2, 0]).sets} == {first}
+    first = (0, 1) if read.labels[2] > read.labels[0] else (1, 0)  # the better one was given
+    assert {label.shown for label in read.keep([2, 0]).sets} == {first}
 
 
-def test_marks_ask_no_reader(tiny_scorer):
+def test_load_labeler_refuses_sets_without_a_reader(tiny_scorer):
     with pytest.raises(ValueError, match="'gold' does not use a reader"):
         load_labeler("gold", lambda: tiny_scorer, SetOptions())

@@ -5,7 +5,7 @@ from seper_reward.reports.tables import coverage_line
 from tests.helpers import read_row
 
 
-def test_contexts_whose_responses_tell_little_are_counted_and_warned_of():
+def test_summarize_counts_contexts_that_say_little():
     def context(*rows):
         names = ("text", "count", "finished")
         return {"responses": [dict(zip(names, row, strict=True)) for row in rows]}
@@ -28,7 +28,7 @@ def test_contexts_whose_responses_tell_little_are_counted_and_warned_of():
     assert broken == ["in every context all responses are equal; check the temperature (0?) and the reader"]
 
 
-def test_answers_that_no_response_can_be_are_counted_and_warned_of():
+def test_summarize_counts_answers_longer_than_responses():
     def row(*log_probs):
         responses = [{"text": text, "count": 5, "finished": True} for text in ("Ann", "Bob")]
         leaves = [{"log_prob": each} for each in log_probs]
@@ -43,7 +43,7 @@ def test_answers_that_no_response_can_be_are_counted_and_warned_of():
     assert not summary_warnings(summarize([row(None), *[row(-2.0)] * 9]))
 
 
-def test_questions_that_no_passage_helps_are_counted_and_those_of_them_that_are_unknown():
+def test_summarize_counts_questions_that_no_passage_helps():
     def row(seper, *highs):
         passages = [{"delta_seper": high - 0.1, "low": high - 0.2, "high": high} for high in highs]
         return read_row({"baseline": {"seper": seper}, "passages": passages})

@@ -44,13 +44,13 @@ def test_pairs_by_hand():
     assert pairs(judged([0.5, 0.5])) == []
 
 
-def test_pairs_leave_out_what_may_be_chance():
+def test_pairs_leave_out_chance():
     row = judged([0.6, 0.2, 0.0], errors=[0.3, 0.4, 0.1])
     # 1.5 standard errors: .75 of (0, 1), .474 of (0, 2), .618 of (1, 2)
     assert pairs(row, sigmas=1.5) == [(0, 2)]
 
 
-def test_the_baselines_error_has_no_part_in_pairs():
+def test_pairs_leave_out_the_baselines_error():
     row = judged([0.6, 0.2], errors=[0.5, 0.4], baseline_error=0.4)
     assert row.passage_errors == pytest.approx((0.3, 0.0))
     assert pairs(row, sigmas=1.3) == [(0, 1)]  # .39; with the baseline's error twice it would be .83
@@ -59,9 +59,15 @@ def test_the_baselines_error_has_no_part_in_pairs():
 
 
 def test_triplets_have_a_positive_that_helps():
-    row = judged([0.05, -0.6, 0.4])
-    found = [(positive.id, negative.id, round(lead, 6)) for positive, negative, lead in triplets(row, margin=0.3)]
-    assert found == [("c", "b", 1.0), ("c", "a", 0.35)]  # a over b teaches harm, but a is no positive
+    def by_ids(labels, margin):
+        found = triplets(judged(labels), margin=margin)
+        return [(positive.id, negative.id, round(lead, 6)) for positive, negative, lead in found]
+
+    # a over b teaches harm, but a is no positive
+    assert by_ids([0.05, -0.6, 0.4], margin=0.3) == [("c", "b", 1.0), ("c", "a", 0.35)]
+    # without a margin, what changes nothing is no positive
+    assert by_ids([0.0, -0.4, -0.1], margin=0.0) == []
+    assert by_ids([0.0, 0.01], margin=0.0) == [("b", "a", 0.01)]
 
 
 def test_split_by_help_leaves_the_doubtful_out():
@@ -72,7 +78,7 @@ def test_split_by_help_leaves_the_doubtful_out():
     assert split_by_help(judged([0.0, -0.4]), margin=0.0) == ([], [])
 
 
-def test_evidence_chooses_and_labels_order():
+def test_split_by_help_chooses_by_evidence():
     row = replace(judged([2.0, 1.5, 0.2, 3.0, 2.5]), evidence=(0.8, 0.1, -0.6, 0.4, 0.2))
     # b and c have at most .8 - .5 and lower labels; e has a higher label
     assert split_by_help(row, margin=0.5) == ([0], [1, 2])
@@ -86,37 +92,23 @@ def test_evidence_chooses_and_labels_order():
     assert label_statistics([row], 0.4)["share_helpful"] == 0.4
 
 
-def test_filters():
+def test_informative_needs_a_spread():
     row = judged([0.6, 0.2, -0.1], errors=[0.3, 0.1, 0.05])
     assert informative(row, 0.69)
     assert not informative(row, 0.7)
     assert not informative(judged([]))
 
 
-def test_what_changes_nothing_is_no_positive_without_a_margin():
-    row = judged([0.0, -0.4, -0.1])
-    assert list(triplets(row, margin=0.0)) == []
-    slight = judged([0.0, 0.01])
-    assert [(positive.id, negative.id) for positive, negative, _ in triplets(slight, margin=0.0)] == [("b", "a")]
-
-
-def test_a_shortened_list_keeps_both_ends():
+def test_shortened_keeps_both_ends():
     row = shortened(judged([0.0, 0.9, -0.5, 0.1, 0.3]), 3)
     assert (row.labels, [passage.id for passage in row.query.passages]) == ((0.9, 0.1, -0.5), ["b", "d", "c"])
     assert shortened(row, 3) is row
 
 
-def test_one_label_per_passage():
-    with pytest.raises(ValueError, match="2 passages, 1 labels"):
-        LabeledQuery(judged([0.1, 0.2]).query, (0.1,), (0.0, 0.0))
-
-
 def beside(shown, passage, gain, error, given_error=None, utility=0.0, utility_error=0.12):
     """Return the label of a passage beside others; its interaction has no part in these tests."""
     details = {} if given_error is None else {"given_std_error": given_error}
-    gained, of_all = (
-        Estimate(value, se, value - se, value + se) for value, se in ((gain, error), (utility, utility_error))
-    )
+    gained, of_all = (Estimate(value, se, value, value) for value, se in ((gain, error), (utility, utility_error)))
     return SetLabel(shown, passage, gained, of_all, Estimate(9.0, 9.0, 9.0, 9.0), details)
 
 
@@ -134,7 +126,7 @@ def with_paths():
     return replace(singles, sets=sets)
 
 
-def test_what_passages_lead_to_hop_by_hop():
+def test_by_path_by_hand():
     """The best set is a, b, d: those three lead to 1.05, and c at most to .4, beside a and d."""
     row = with_paths()
     first, *hops = by_path(row)
@@ -160,13 +152,12 @@ def test_what_passages_lead_to_hop_by_hop():
     assert all(not hop.labeled.sets for hop in (first, *hops))
 
 
-def test_what_leads_nowhere_keeps_its_own_label():
-    singles = judged([0.3, 0.0, 0.2], errors=[0.0, 0.0, 0.0])
-    sets = (
+def test_by_path_keeps_labels_of_what_leads_nowhere():
+    singles = judged([0.3, 0.0, 0.2])
+    row = replace(singles, sets=(
         beside((0, 1), 1, -0.2, 0.0, utility=0.1, utility_error=0.0),
         beside((0, 2), 2, 0.4, 0.0, utility=0.7, utility_error=0.0),
-    )
-    row = replace(singles, sets=sets)
+    ))  # fmt: skip
     first, beside_a, beside_c = by_path(row)
     assert first.labeled.labels == (0.7, 0.1, 0.7)
     assert beside_a.labeled.labels == pytest.approx((-0.2, 0.4))
@@ -175,7 +166,7 @@ def test_what_leads_nowhere_keeps_its_own_label():
     assert only.labeled.labels == singles.labels
 
 
-def test_marks_hop_by_hop():
+def test_by_marks_by_hand():
     hops = by_marks(judged([0.0, 1.0, 0.0, 1.0]))
     assert [("".join(each.id for each in hop.context), hop.labeled.labels) for hop in hops] == [
         ("", (0.0, 1.0, 0.0, 1.0)),
@@ -189,14 +180,9 @@ def test_lists_to_learn():
     row, plain = with_paths(), judged([0.5, 0.0])
     assert lists_to_learn([row, plain], "singles", next_hop) == [row, plain]
     paths = lists_to_learn([row, plain], "paths", next_hop)
+    contexts = ["", "a", "b", "d", "ab", "da", ""]
     assert [each.query.question for each in paths] == [
-        "Who?",
-        "Who? [SEP] text a",
-        "Who? [SEP] text b",
-        "Who? [SEP] text d",
-        "Who? [SEP] text a [SEP] text b",
-        "Who? [SEP] text d [SEP] text a",
-        "Who?",
+        " [SEP] ".join(["Who?", *(f"text {name}" for name in context)]) for context in contexts
     ]
     assert [each.query.id for each in paths] == ["q", "q|a", "q|b", "q|d", "q|a+b", "q|d+a", "q"]
     assert [each.labels for each in paths] == [hop.labeled.labels for each in (row, plain) for hop in by_path(each)]

@@ -7,13 +7,11 @@ import pytest
 
 from seper_reward import load_labels
 from seper_reward.cli import main
-from seper_reward.labels.dataset import Labeler
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import evidence_of, label_row, labeled_queries, labeled_query, recommended_label
-from seper_reward.options import LabelOptions
-from seper_reward.runtime.json_files import read_json, read_lines
+from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Passage, Query
-from tests.helpers import write_rows
+from tests.helpers import labels_of
 from tests.tiny_models import lane_rows
 
 KNOWN = Query(
@@ -22,7 +20,7 @@ KNOWN = Query(
 BARE = replace(KNOWN, id="bare", answers=())
 
 
-def test_evidence_by_hand():
+def test_evidence_of_by_hand():
     passages = [{"delta_belief": b, "question_gain": q} for b, q in ((0.4, 1.0), (0.9, 3.0), (-0.5, -1.0))]
     # the likelihood of the question over that with the best passage, to the power 1/2
     assert evidence_of(passages, "seper_gain") == pytest.approx((0.4 * math.exp(-1), 0.9, -0.5 * math.exp(-2)))
@@ -33,7 +31,7 @@ def test_evidence_by_hand():
     assert evidence_of(passages, "delta_belief") == ()
 
 
-def test_the_label_is_the_gain_of_the_question(tiny_scorer, capsys):
+def test_delta_seper_labeler_without_answers_has_the_questions_gain(tiny_scorer, capsys):
     bare, known = DeltaSePerLabeler(tiny_scorer).label_batch([BARE, KNOWN])
     # the likelihood of a question does not depend on its answer
     assert bare.labels == pytest.approx([each["question_gain"] for each in known.details], abs=1e-5)
@@ -52,64 +50,42 @@ def test_the_label_is_the_gain_of_the_question(tiny_scorer, capsys):
 
 
 @pytest.fixture
-def words(tiny_reader, tiny_entailment, tmp_path):
-    """Arguments that label six questions, three of which have no answer, into a folder."""
-    rows = lane_rows()[:6]
-    for row in rows[::2]:
-        row["answers"] = []
-    source = write_rows(tmp_path / "lanes.jsonl", rows)
-    options = "--prompt brief --num_samples 3 --max_new_tokens 4 --dtype float32 --device cpu"
-    models = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
-    return ["label", "--input", str(source), *models, *options.split(), "--output_dir", str(tmp_path / "out")]
+def words(label_words):
+    """Return a function of rows: the words that label them, by default six, three of which have no answer."""
+    rows = [{**row, "answers": row["answers"] if at % 2 else []} for at, row in enumerate(lane_rows(6))]
+    return lambda rows=rows, folder="out": label_words(rows, folder, "--prompt", "brief")
 
 
-def test_a_mixed_file_is_labelled_exported_and_reported(words, tmp_path, capsys):
-    assert main(words) == 0
+def test_label_of_a_mixed_file_is_exported_and_reported(words, tmp_path, capsys):
+    assert main(words()) == 0
     shown = capsys.readouterr()
     assert shown.err.count("have question_gain as their only label") == 1
     assert "without gold answers, labelled by question_gain: 3 questions" in shown.out
-    assert "0 rows rejected" in shown.out
     assert "exports and trainers learn from seper_gain" in shown.out
     folder = tmp_path / "out"
     summary = read_json(folder / "summary.json")
     assert (summary["questions"], summary["without_answers"], summary["placebo"]["questions"]) == (6, 3, 3)
-    lists = load_labels(folder).to_dataset("lists").to_list()
-    rows = list(read_lines(folder / "labels.jsonl"))
-    names = ["question_gain", "seper_gain"] * 3
-    assert [each["labels"] for each in lists] == [
-        [passage[name] for passage in row["passages"]] for row, name in zip(rows, names, strict=True)
+    labels = [
+        [passage[name] for passage in row["passages"]]
+        for row, name in zip(labels_of(folder), ["question_gain", "seper_gain"] * 3, strict=True)
     ]
+    assert load_labels(folder).to_dataset("lists")["labels"] == labels
     assert main(["export", "--labels", str(folder), "--format", "trec", "--output", str(tmp_path / "qrels")]) == 0
-    assert len((tmp_path / "qrels").read_text().splitlines()) == sum(len(row["passages"]) for row in rows)
+    assert len((tmp_path / "qrels").read_text().splitlines()) == sum(map(len, labels))
     assert main(["report", "--labels", str(folder), "--output", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "on this page, since they have no gold answers: 3 questions, labelled by question_gain" in page
 
 
-def test_a_file_without_answers(words, tmp_path, capsys):
-    source = write_rows(tmp_path / "bare.jsonl", [{**row, "answers": None, "reply": "Ida"} for row in lane_rows()[:3]])
-    words[2] = str(source)
-    assert main(words) == 0
+def test_label_of_a_file_without_answers(words, tmp_path, capsys):
+    bare = [{**row, "answers": None, "reply": "Ida"} for row in lane_rows(3)]
+    assert main(words(bare)) == 0
     # a misspelt name shows
     assert "such as id='q0' with the other columns reply, have question_gain as" in capsys.readouterr().err
-    assert main(["report", "--labels", str(tmp_path / "out"), "--output", str(tmp_path / "page.html")]) == 0
+    report = ["report", "--labels", str(tmp_path / "out"), "--output"]
+    assert main([*report, str(tmp_path / "page.html")]) == 0
     assert "question gain" in (tmp_path / "page.html").read_text()
-    assert "question_gain from" in repr(load_labels(tmp_path / "out"))
-    capsys.readouterr()
-    assert main(["report", "--labels", str(tmp_path / "out"), "--output", str(tmp_path / "one.svg")]) == 2
+    assert main([*report, str(tmp_path / "one.svg")]) == 2
     assert "no question has a gold answer, so there is no belief" in capsys.readouterr().err
-    # labels of sets need answers
-    assert main([*words[:-1], str(tmp_path / "sets"), "--sets", "conditional"]) == 2
+    assert main([*words(bare, "sets"), "--sets", "conditional"]) == 2
     assert "answers must be a text or a list with at least one text" in capsys.readouterr().err
-
-
-def test_batches_of_a_data_engine(tiny_reader, tiny_entailment):
-    options = LabelOptions(
-        reader=str(tiny_reader), judge=str(tiny_entailment), prompt="brief", num_samples=3, max_new_tokens=4
-    )
-    batch = {"question": ["Who?", "Who?"], "passages": [["Ida.", "Sheep."]] * 2, "answers": [[], ["Ida"]]}
-    found = Labeler(options)(batch)
-    assert found["label_error"] == ["", ""]
-    assert [len(each) for each in found["labels"]] == [2, 2]
-    assert '"question_gain"' in found["label_row"][0]
-    assert '"delta_seper"' not in found["label_row"][0]

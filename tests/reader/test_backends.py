@@ -20,6 +20,6 @@ def test_a_reader_runs_on_an_engine_if_one_is_named(tiny_reader, serve):
 
 
 def test_an_engine_needs_the_name_of_a_reader(tiny_sampler):
-    loaded = LoadedModel(tiny_sampler._model, tiny_sampler.tokenizer, "tiny")
+    loaded = LoadedModel(tiny_sampler.model, tiny_sampler.tokenizer, "tiny")
     with pytest.raises(ValueError, match="engine runs the reader itself"):
         load("tiny", DEAD, loaded=loaded)

@@ -57,12 +57,12 @@ def another_day(monkeypatch):
         ("glm4moe", "<think></think>"),
     ],
 )
-def test_thinking_is_switched_off_where_the_template_can(tokenizer, name, ending):
+def test_chat_template_switches_thinking_off(tokenizer, name, ending):
     template = ChatTemplate(with_shipped(tokenizer, name))
     assert template.render(TURNS).endswith(ending)
 
 
-def test_a_template_with_another_variable_is_refused_until_it_is_given(tokenizer):
+def test_chat_template_that_opens_a_thought_is_refused(tokenizer):
     switch = "{% if thinking is defined and not thinking %}</think>{% else %}<think>\n{% endif %}"
     source = "{{ messages[-1].content }}<bot>" + switch
     tokenizer = with_template(tokenizer, source)
@@ -70,20 +70,15 @@ def test_a_template_with_another_variable_is_refused_until_it_is_given(tokenizer
         ChatTemplate(tokenizer)
     template = ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"thinking": False}))
     assert template.render(TURNS) == "Who built the mill?<bot></think>"
-
-
-@pytest.mark.parametrize(
-    ("name", "given"), [("deepseek_r1_distill", {}), ("qwen3_5_think", {"enable_thinking": True})]
-)
-def test_a_template_that_opens_a_thought_is_refused(tokenizer, name, given):
-    with pytest.raises(ValueError, match=r"opens a thought; .*or a chat_template that ends with an empty thought"):
-        ChatTemplate(with_shipped(tokenizer, name), ChatOptions(chat_template_kwargs=given))
+    for name, given in (("deepseek_r1_distill", {}), ("qwen3_5_think", {"enable_thinking": True})):
+        with pytest.raises(ValueError, match=r"opens a thought; .*or a chat_template that ends with an empty thought"):
+            ChatTemplate(with_shipped(tokenizer, name), ChatOptions(chat_template_kwargs=given))
 
 
 @pytest.mark.parametrize(
     "name", ["llama3", "llama3_1", "gemma", "gemma4", "phi3", "qwen2_5", "qwen3_instruct_2507", "lfm2"]
 )
-def test_templates_without_thoughts_are_rendered_as_they_are(tokenizer, name):
+def test_chat_template_without_thoughts_is_rendered_unchanged(tokenizer, name):
     tokenizer = with_shipped(tokenizer, name)
     expected = tokenizer.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True)
     assert ChatTemplate(tokenizer).render(TURNS) == expected
@@ -97,7 +92,7 @@ def test_templates_without_thoughts_are_rendered_as_they_are(tokenizer, name):
         ("gptoss", "date: 2024-07-26\n"),
     ],
 )
-def test_the_day_of_the_run_is_not_in_the_prompt(tokenizer, name, line, another_day):
+def test_chat_template_ignores_the_day_of_the_run(tokenizer, name, line, another_day):
     tokenizer = with_shipped(tokenizer, name)
     first = PromptBuilder(tokenizer, "brief", max_prompt_tokens=500).build("Who?")
     assert line in first
@@ -107,7 +102,7 @@ def test_the_day_of_the_run_is_not_in_the_prompt(tokenizer, name, line, another_
     assert "01 Dec 2025" in later or "2025-12-01" in later
 
 
-def test_dates_are_written_as_transformers_writes_them(tokenizer, another_day):
+def test_with_date_writes_as_transformers_does(tokenizer, another_day):
     another_day()
     source = (
         "\n {%- if strftime_now is defined %} {{ strftime_now(f) }}{% endif %}\n{{ strftime_now('%-d.%-m. (%j)') }}"
@@ -132,20 +127,15 @@ def test_the_date_is_in_the_fingerprint_and_the_day_is_not(tiny_sampler, tiny_ju
     assert fingerprint(system_prompt="Be brief.") != first
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["<think>\nOkay", "\n<thinking>Well", "<|channel|>analysis<|message|>The", "<reasoning>", "[THINK]So", "◁think▷",
-     "<|START_THINKING|>I", ' to=self<|message|>The user', "<seed:think>Got"],
-)  # fmt: skip
-def test_thoughts_are_seen(text):
-    assert begins_to_think(text)
+THOUGHTS = [
+    "<think>\nOkay", "\n<thinking>Well", "<|channel|>analysis<|message|>The", "<reasoning>", "[THINK]So", "◁think▷",
+    "<|START_THINKING|>I", " to=self<|message|>The user", "<seed:think>Got",
+]  # fmt: skip
+ANSWERS = ["Voss", "<b>Voss</b>", "I think that", "thinking of Ann", "[1] Voss", "1 < 2 > think"]
 
 
-@pytest.mark.parametrize(
-    "text", ["Voss", "<b>Voss</b>", "I think that", "thinking of Ann", "[1] Voss", "1 < 2 > think"]
-)
-def test_answers_are_no_thoughts(text):
-    assert not begins_to_think(text)
+def test_begins_to_think():
+    assert [text for text in THOUGHTS + ANSWERS if begins_to_think(text)] == THOUGHTS
 
 
 def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monkeypatch):
@@ -183,7 +173,7 @@ def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailmen
         replace(config, chat_template=str(tmp_path / "gone.jinja"))
 
 
-def test_a_system_prompt_stands_in_front_of_every_prompt(tokenizer):
+def test_chat_template_with_a_system_prompt(tokenizer):
     said = ChatTemplate(tokenizer, ChatOptions(system_prompt="Answer as a child would.")).render(TURNS)
     assert said.startswith("<|im_start|>system\nAnswer as a child would.<|im_end|>")
     assert "SmolLM" in ChatTemplate(tokenizer).render(TURNS)  # the template's own
@@ -199,22 +189,12 @@ def test_a_system_prompt_stands_in_front_of_every_prompt(tokenizer):
         ("{{ raise_exception('no system here') }}", "this reader's template raises 'no system here'"),
     ],
 )
-def test_a_template_that_takes_no_system_prompt_is_refused(tokenizer, source, message):
+def test_chat_template_without_room_for_a_system_prompt(tokenizer, source, message):
     with pytest.raises(ValueError, match=f"system_prompt needs a chat template .*{message}"):
         ChatTemplate(with_template(tokenizer, source), ChatOptions(system_prompt="Be brief."))
 
 
-def test_template_variables_reach_the_template(tokenizer):
-    tokenizer = with_shipped(tokenizer, "gptoss")
-    low, plain = (
-        ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs=given)).render(TURNS)
-        for given in ({"reasoning_effort": "low"}, {})
-    )
-    assert "Reasoning: low" in low
-    assert "Reasoning: medium" in plain
-
-
-def test_template_variables_are_checked(tokenizer):
+def test_chat_template_checks_variables(tokenizer):
     with pytest.raises(ValueError, match="has 'tone', which the reader's chat template does not use"):
         ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"tone": "calm"}))
     with pytest.raises(ValueError, match="must not contain date_string"):
@@ -234,7 +214,7 @@ def test_template_variables_are_checked(tokenizer):
         ),
     ],
 )
-def test_without_a_template_its_options_are_refused(tokenizer, monkeypatch, options, name):
+def test_chat_options_need_a_template(tokenizer, monkeypatch, options, name):
     monkeypatch.setattr(tokenizer, "chat_template", None)
     with pytest.raises(ValueError, match=f"^{name} needs a reader with a chat template; this one has none"):
         ChatTemplate(tokenizer, options)
@@ -250,23 +230,14 @@ def test_without_a_template_its_options_are_refused(tokenizer, monkeypatch, opti
         ("{{ raise_exception('no') }}", "TemplateError: no"),
     ],
 )
-def test_a_template_that_fails_is_one_line(tokenizer, source, reason):
+def test_chat_template_that_fails_is_one_line(tokenizer, source, reason):
     with pytest.raises(
         ValueError, match=rf"^the reader's chat template fails \({reason}.*give another chat_template$"
     ):
         ChatTemplate(with_template(tokenizer, source))
 
 
-def test_a_template_that_fails_at_one_prompt_is_one_line(tokenizer):
-    source = (
-        "{% if 'mill' in messages[-1].content %}{{ raise_exception('no mills') }}{% endif %}{{ messages[-1].content }}"
-    )
-    template = ChatTemplate(with_template(tokenizer, source))
-    with pytest.raises(ValueError, match=r"template fails \(TemplateError: no mills\)"):
-        template.render(TURNS)
-
-
-def test_a_template_that_does_not_show_the_question_is_refused(tokenizer):
+def test_chat_template_must_show_the_question(tokenizer):
     """Some templates expect the content as blocks; then every prompt would be the same, and every ΔSePer 0."""
     blocks = "{% for c in m.content %}{{ c.text }}{% endfor %}"
     source = "{% for m in messages %}{{ m.role }}: " + blocks + "{% endfor %}Assistant:"

@@ -31,7 +31,7 @@ def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
             prompt = prompt_ids(sampler, tiny_scorer.reader.prompts.build("Who?", shown))
             ids = sampler.tokenizer(answer, add_special_tokens=False).input_ids
             with torch.no_grad():
-                logits = sampler._model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+                logits = sampler.model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
             expected = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).mean()
             assert value == pytest.approx(float(expected), abs=1e-4)
 
@@ -39,7 +39,7 @@ def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
 TOO_LONG = "why " * 600
 
 
-def test_a_question_without_room_leaves_the_others_of_its_batch_theirs(tiny_scorer):
+def test_responses_next_to_a_question_without_room(tiny_scorer):
     reader, passages = tiny_scorer.reader, as_query(RECORD).passages
     asked = [Asked(question, (), ((), passages[:1])) for question in ("Who?", TOO_LONG, "When?")]
     answers = [["Ann"], ["Ann"], ["1840", "in 1840"]]
@@ -60,53 +60,30 @@ def test_a_question_without_room_leaves_the_others_of_its_batch_theirs(tiny_scor
     assert reader.responses([]) == reader.answer_log_probs([], []) == []
 
 
-def test_answers_without_a_token_leave_the_others_of_their_batch_theirs(tiny_scorer):
+def test_answer_log_probs_store_no_errors(tiny_sampler):
+    cache = Cache(":memory:")
+    reader = PromptedReader(tiny_sampler, prompt="brief", cache=cache)
     asked = [Asked(question, (), ((),)) for question in ("Who?", "When?")]
-    error, ((found,),) = tiny_scorer.reader.answer_log_probs(asked, [["Ann", ""], ["1840"]])
-    with pytest.raises(UnscorableError, match="at least one token"):
-        unwrap(error)
-    assert found == pytest.approx(tiny_scorer.reader.answer_log_probs(asked[1:], [["1840"]])[0][0][0], abs=1e-4)
+    for counts in ((0, 3), (2, 4)):
+        error, ((likely,),) = reader.answer_log_probs(asked, [["Ann", ""], ["1840"]])
+        with pytest.raises(UnscorableError, match="at least one token"):
+            unwrap(error)
+        assert (cache.hits, cache.misses) == counts
+    assert likely == pytest.approx(reader.answer_log_probs(asked[1:], [["1840"]])[0][0][0], abs=1e-4)
 
 
-class Refusing(ScriptedSampler):
-    """Refuses a question until it is told to answer."""
-
-    refuses = True
-
-    def sample(self, requests):
-        rows = super().sample(requests)
-        refused = [self.refuses and "When?" in request.prompt for request in requests]
-        return [UnscorableError("refused") if no else row for no, row in zip(refused, rows, strict=True)]
-
-    def log_probs(self, prompts, texts):
-        self.asked.append(list(prompts))
-        refused = [self.refuses and "When?" in prompt for prompt in prompts]
-        return [UnscorableError("refused") if no else torch.tensor([-1.0, -3.0]) for no in refused]
+def test_responses_store_no_errors(tiny_sampler):
+    sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
+    reader = PromptedReader(sampler, prompt="brief", cache=":memory:")
+    asked, sample = [Asked("Who?", (), ((),))], sampler.sample
+    sampler.sample = lambda requests: [UnscorableError("refused")] * len(requests)
+    assert isinstance(reader.responses(asked)[0], UnscorableError)
+    sampler.sample = sample
+    ((responses,),) = reader.responses(asked)
+    assert responses.texts[0] == "Ann"
 
 
-def test_errors_are_not_stored_in_the_cache(tiny_sampler):
-    sampler = Refusing(tiny_sampler.tokenizer, lambda prompt: "Ann")
-    reader = PromptedReader(sampler, prompt="brief", cache=Cache(":memory:"))
-    asked = [Asked(question, (), ((),)) for question in ("Who?", "When?")]
-    who, when = (reader.prompts.build(each.question, ()) for each in asked)
-    for measure, expected in (
-        (lambda: reader.responses(asked), "Ann"),
-        (lambda: reader.answer_log_probs(asked, [["Ann"], ["Ann"]]), [-2.0]),
-    ):
-        sampler.refuses, sampler.asked = True, []
-        for _ in range(2):
-            (first,), error = measure()
-            with pytest.raises(UnscorableError, match="refused"):
-                unwrap(error)
-        sampler.refuses = False
-        found = [rows[0] for rows in measure()]
-        measure()
-        assert [sorted(batch) for batch in sampler.asked] == [sorted([who, when]), [when], [when]]
-        assert first == found[0]
-        assert [getattr(row, "texts", (row,))[0] for row in found] == [expected] * 2
-
-
-def test_questions_that_share_a_prompt_have_known_leaves_of_their_own(tiny_scorer):
+def test_responses_known_leaves_of_questions_with_one_prompt(tiny_scorer):
     """Those of Ann, of Bob and Carl, and of nobody, next to each other and to another prompt."""
     reader = tiny_scorer.reader
     sets = ((), (Passage("Ann did."),))
@@ -123,7 +100,7 @@ def test_questions_that_share_a_prompt_have_known_leaves_of_their_own(tiny_score
             )
 
 
-def test_the_closed_book_prompts_of_a_batch_are_a_batch_of_their_own(tiny_sampler, tiny_scorer):
+def test_responses_closed_book_prompts_are_a_batch(tiny_sampler, tiny_scorer):
     sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
     reader = PromptedReader(sampler, prompt="brief")
     passages = as_query(RECORD).passages
@@ -139,7 +116,7 @@ def test_the_closed_book_prompts_of_a_batch_are_a_batch_of_their_own(tiny_sample
         assert all(map(torch.equal, found.token_log_probs, expected.token_log_probs))
 
 
-def test_an_engine_is_sent_all_prompts_of_a_batch_at_once(tiny_sampler):
+def test_responses_are_expected_from_an_engine_at_once(tiny_sampler):
     sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
     sampler.prompts_ahead, sampler.expected = 8, []
     sampler.expect = lambda requests: sampler.expected.append((len(requests), len(sampler.asked)))
@@ -148,7 +125,7 @@ def test_an_engine_is_sent_all_prompts_of_a_batch_at_once(tiny_sampler):
     assert sampler.expected == [(2, 0)]  # before the first is waited for
 
 
-def test_a_prompt_of_two_kinds_has_the_same_responses_for_both_questions(tiny_scorer, monkeypatch):
+def test_responses_of_a_prompt_of_two_kinds(tiny_scorer, monkeypatch):
     """A passage that is the placebo of another question's baseline makes the same prompt."""
     reader = tiny_scorer.with_baseline("placebo").reader
     placebo = Passage(reader.prompts.style.placebo)
@@ -162,6 +139,8 @@ def test_a_prompt_of_two_kinds_has_the_same_responses_for_both_questions(tiny_sc
     monkeypatch.setattr(reader.sampler, "sample", counted)
     (bare,), (same, other) = reader.responses(asked, [["Ann", "Bob"], ["Bob", "Ann Lee"]])
     assert [len(batch) for batch in batches] == [1, 2]  # a request has its own answers
+    reader.responses(asked)
+    assert [len(batch) for batch in batches[2:]] == [1, 1]  # without answers, both are one request of the first kind
     assert bare.texts == same.texts
     assert [leaf.text for leaf in bare.known_leaves] == ["Ann", "Bob"]
     assert [leaf.text for leaf in same.known_leaves] == ["Bob", "Ann Lee"]
@@ -169,7 +148,7 @@ def test_a_prompt_of_two_kinds_has_the_same_responses_for_both_questions(tiny_sc
     assert [leaf.text for leaf in other.known_leaves] == ["Bob", "Ann Lee"]
 
 
-def test_errors_keep_no_frames_alive(tiny_scorer):
+def test_responses_errors_keep_no_frames_alive(tiny_scorer):
     (error,) = tiny_scorer.reader.responses([Asked("why " * 600, (), ((),))])
     assert isinstance(error, UnscorableError)
     assert error.__traceback__ is None

@@ -31,20 +31,17 @@ def tokens(tokenizer, text):
     return len(tokenizer(text, add_special_tokens=False).input_ids)
 
 
-def test_the_papers_closed_book_prompt_word_for_word(plain_tokenizer):
-    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?")
-    assert built.removesuffix("\nAnswer:") == (
-        "Answer the question based on your own knowledge. Only give me the answer and do not output any other words. "
-        "Question: Who?"
-    )
-
-
-def test_the_papers_prompt_with_a_passage_word_for_word(plain_tokenizer):
-    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?", (Passage("Voss did."),))
-    assert built.removesuffix("\nAnswer:") == (
-        "Answer the question based on the given document. Only give me the answer and do not output any other words. "
-        "The following are given documents. Voss did. Question: Who?"
-    )
+@pytest.mark.parametrize(
+    ("passages", "source", "shown"),
+    [
+        ((), "your own knowledge", ""),
+        ((Passage("Voss did."),), "the given document", "The following are given documents. Voss did. "),
+    ],
+)
+def test_the_papers_prompts_word_for_word(plain_tokenizer, passages, source, shown):
+    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?", passages)
+    only = "Only give me the answer and do not output any other words. "
+    assert built == f"Answer the question based on {source}. {only}{shown}Question: Who?\nAnswer:"
 
 
 @pytest.mark.parametrize(
@@ -54,14 +51,14 @@ def test_the_papers_prompt_with_a_passage_word_for_word(plain_tokenizer):
         ("brief", "Passage: [1] Mill: Voss did.\n[2] Ann did.\nQuestion: Who?"),
     ],
 )
-def test_several_passages_are_numbered(plain_tokenizer, style, expected):
+def test_build_numbers_several_passages(plain_tokenizer, style, expected):
     builder = PromptBuilder(plain_tokenizer, style, max_prompt_tokens=500)
     assert expected in builder.build("Who?", (Passage("Voss did.", "Mill"), Passage("Ann did.")))
     assert "[1]" not in builder.build("Who?", (Passage("Voss did.", "Mill"),))
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_the_same_examples_stand_on_both_sides(tokenizer, chat, monkeypatch):
+def test_build_has_the_same_examples_on_both_sides(tokenizer, chat, monkeypatch):
     if not chat:
         monkeypatch.setattr(tokenizer, "chat_template", None)
     builder = PromptBuilder(tokenizer, "few_shot", max_prompt_tokens=500)
@@ -77,7 +74,7 @@ def test_the_same_examples_stand_on_both_sides(tokenizer, chat, monkeypatch):
         assert [closed, given] == [examples + prompt for prompt in brief]
 
 
-def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
+def test_prompt_style_of_ones_own_words(plain_tokenizer):
     texts = {"style": "few_shot", "closed_book": "Say: {question}", "passages": "{question} <{reference}>"}
     style = prompt_style(ScorerOptions(prompt=texts))
     builder = PromptBuilder(plain_tokenizer, style, max_prompt_tokens=500)
@@ -89,21 +86,23 @@ def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "got"),
+    ("field", "text", "message"),
     [
-        ("closed_book_prompt", "Say it.", "got none"),
-        ("closed_book_prompt", "{reference} {question}", "got {question}, {reference}"),
-        ("passages_prompt", "Say: {question}", "got {question}"),
-        ("passages_prompt", "{reference} {question} {", "got {}, {question}, {reference}"),
+        ("closed_book_prompt", "Say it.", "must be a text with .*got none"),
+        ("closed_book_prompt", "{reference} {question}", "must be a text with .*got {question}, {reference}"),
+        ("passages_prompt", "Say: {question}", "must be a text with .*got {question}"),
+        ("passages_prompt", "{reference} {question} {", "must be a text with .*got {}, {question}, {reference}"),
+        ("baseline", "zero", "must be"),
+        ("placebo", " ", "must be the text of a passage"),
     ],
 )
-def test_a_wording_without_its_fields_is_refused(field, text, got):
-    with pytest.raises(ValueError, match=f"{field} must be a text with .*{got}"):
+def test_prompt_style_that_cannot_be_is_refused(field, text, message):
+    with pytest.raises(ValueError, match=f"{field} {message}"):
         replace(STYLES["paper"], **{field: text})
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_placebo_stands_in_for_no_passage(tokenizer, style):
+def test_build_with_a_placebo(tokenizer, style):
     plain = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
     options = ScorerOptions(prompt=style, baseline="placebo")
     placebo = PromptBuilder(tokenizer, prompt_style(options), max_prompt_tokens=500)
@@ -123,17 +122,8 @@ def test_the_placebo_answers_no_question_of_the_demo_and_is_as_long_as_its_passa
     assert lengths[len(lengths) // 4] <= tokens(tokenizer, PLACEBO) <= lengths[-len(lengths) // 4]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [({"baseline": "zero"}, "baseline must be"), ({"placebo": " "}, "placebo must be the text of a passage")],
-)
-def test_a_baseline_that_cannot_be_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        replace(STYLES["paper"], **change)
-
-
 @pytest.mark.parametrize("style", STYLES)
-def test_chat_template_is_used_when_there_is_one(tokenizer, style):
+def test_build_uses_the_chat_template(tokenizer, style):
     builder = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
     for passages in ((), (Passage("Voss {question} did.", title="Mills"),)):
         prompt = builder.build(QUESTION, passages)
@@ -142,9 +132,15 @@ def test_chat_template_is_used_when_there_is_one(tokenizer, style):
         assert all(f"{p.title}: {p.text}" in prompt for p in passages)
 
 
+def test_response_text_needs_a_space_without_a_template(plain_tokenizer):
+    builder = PromptBuilder(plain_tokenizer, "brief", max_prompt_tokens=500)
+    assert builder.response_text("Ann") == " Ann"
+    assert builder.response_texts(["Ann", "Bob", "Ann"]) == [" Ann", " Bob"]
+
+
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("limit", [300, 420])
-def test_long_passages_are_cut_and_questions_are_not(tokenizer, style, limit):
+def test_build_cuts_long_passages_and_no_question(tokenizer, style, limit):
     passages = (Passage("short one"), Passage("mill 🙂 שלום " * 3000), Passage("brook " * 900))
     prompt = PromptBuilder(tokenizer, style, max_prompt_tokens=limit).build(QUESTION, passages)
     assert limit - 12 <= tokens(tokenizer, prompt) <= limit
@@ -154,14 +150,7 @@ def test_long_passages_are_cut_and_questions_are_not(tokenizer, style, limit):
     assert "brook brook" in prompt
 
 
-def test_single_passages_have_their_own_bound(tokenizer):
-    builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=500, max_passage_tokens=5)
-    prompt = builder.build("Who?", (Passage("one two three four five six seven"),))
-    assert "one two three four five" in prompt
-    assert "six" not in prompt
-
-
-def test_a_question_without_room_is_refused(tokenizer):
+def test_build_refuses_a_question_without_room(tokenizer):
     builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=60)
     with pytest.raises(UnscorableError, match="question has no room"):
         builder.build("why " * 100, (Passage("because"),))
@@ -169,15 +158,11 @@ def test_a_question_without_room_is_refused(tokenizer):
         builder.build("why " * 100)
 
 
-def test_what_is_cut_is_told(tokenizer):
+def test_cuts_and_passage_bound(tokenizer):
     short, long = Passage("Voss built it."), Passage("brook " * 900)
     builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=300)
     assert [builder.cuts("Who?", passages) for passages in ([short], [long], [short, long])] == [False, True, True]
     assert (builder.max_prompt_tokens, builder.max_passage_tokens) == (300, None)
     bounded = PromptBuilder(tokenizer, "brief", max_prompt_tokens=300, max_passage_tokens=2)
     assert bounded.cuts("Who?", [short])
-
-
-def test_unknown_style(tokenizer):
-    with pytest.raises(ValueError, match="prompt must be one of paper"):
-        PromptBuilder(tokenizer, "mine", max_prompt_tokens=60)
+    assert "Passage: Voss\nQuestion" in bounded.build("Who?", [short])

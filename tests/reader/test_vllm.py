@@ -41,7 +41,7 @@ class Engine:
 
     def read(self, ids, params):
         with torch.no_grad():
-            rows = self.sampler._model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
+            rows = self.sampler.model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
         cached = 0 if params.skip_reading_prefix_cache else min(len(ids) - 1, self.most_cached)
         likeliest = rows.topk(params.prompt_logprobs).indices.tolist()
         named = [{token, *more} for token, more in zip(ids[1:], likeliest[:-1], strict=True)]
@@ -161,7 +161,7 @@ def test_devices_of_a_rank(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setenv("RANK", "1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with vllm._own_devices(2):
+    with vllm.own_devices(2):
         assert vllm.os.environ["CUDA_VISIBLE_DEVICES"] == "2,3"
         assert "RANK" not in vllm.os.environ
         assert vllm.os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
@@ -178,7 +178,7 @@ def test_vllm_ends_before_python_does(monkeypatch):
     thread = threading.Thread(target=told.wait, daemon=True)
     thread.start()
     core = type("Core", (), {"shutdown": lambda self: told.set()})()
-    vllm._end_at_exit(SimpleNamespace(llm_engine=SimpleNamespace(engine_core=core)), [thread])
+    vllm.end_at_exit(SimpleNamespace(llm_engine=SimpleNamespace(engine_core=core)), [thread])
     ends[0]()
     assert not thread.is_alive()
     told.clear()

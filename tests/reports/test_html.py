@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 
 import pytest
 
@@ -13,7 +14,9 @@ from seper_reward import cli
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.reports.html import Axis, write_page
+from seper_reward.runtime.json_files import read_lines
 from seper_reward.types import Passage, Query
+from tests.helpers import write_rows
 
 ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
@@ -25,18 +28,14 @@ def context(seper, *responses):
 
 
 def passage(place, label, role, text="A plain text."):
+    # labels of exports by place: 1.25, .5 and -.75, with grades 3, 1 and -1
+    belief, gain = ((0.9, 0.7), (0.5, 0.0), (-0.75, 0.0))[place]
     return {
-        "passage_id": f"p{place}",
-        "title": "Atlas",
-        "text": text,
-        "metadata": {"role": role},
-        "question_gain": 1.25,
-        "delta_seper": label,
-        "std_error": 0.05,
-        "low": max(label - 0.1, -1.0),
-        "high": min(label + 0.1, 1.0),
+        "passage_id": f"p{place}", "title": "Atlas", "text": text, "metadata": {"role": role, "relevant": place == 0},
+        "delta_seper": label, "std_error": 0.05, "low": max(label - 0.1, -1.0), "high": min(label + 0.1, 1.0),
+        "delta_belief": belief, "question_gain": gain, "seper_gain": belief + gain / 2, "std_error_gain": 0.1,
         **context(0.5 + label, ("Ida", 0.75, 0, 0.9), ("Mrs Ida", 0.125, 0, 0.7), ("Bob", 0.125, 1, 0.1)),
-    }
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def labels(tmp_path):
         }
         for number in range(4)
     ]
-    (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / "labels.jsonl", rows)
     provenance = {"labels_hash": "abc123", "decides": {"reader": ATTACK, "sampling": {"num_samples": 3}}}
     (folder / "provenance.json").write_text(json.dumps(provenance))
     return folder
@@ -98,215 +97,158 @@ def said(dom):
 SAY = "top.document.body.dataset.said = JSON.stringify({})"
 
 
-def test_the_page_of_labels_of_sets_shows_the_label_of_the_sets(labels, tmp_path):
+def written(labels):
+    """Return the page of a folder as text."""
+    write_page(labels.parent / "page.html", labels)
+    return (labels.parent / "page.html").read_text(encoding="utf-8")
+
+
+def test_page_of_sets_shows_the_label_of_the_sets(labels):
     error = {"std_error": 0.05, "low": 0.0, "high": 0.2}
     ends = {f"{name}{suffix}": value for name, value in error.items() for suffix in ("", "_utility", "_interaction")}
     measured = {"seper_gain": 0.1, "utility": 0.5, "interaction": 0.0, "given_std_error": 0.05, **ends}
-    rows = [json.loads(line) for line in (labels / "labels.jsonl").read_text().splitlines()]
-    for row in rows:
-        row |= {"sets": [{"given": ["p1"], "passage_id": "p0", "shown": ["p1", "p0"], **measured}], "reader_calls": 7}
-        for each in row["passages"]:
-            each |= {"seper_gain": each["delta_seper"] / 2, "delta_belief": 0.1, "question_gain": 0.2}
-            each |= {f"{name}_gain": value for name, value in error.items()}
-    (labels / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    write_page(tmp_path / "page.html", labels)
-    page = (tmp_path / "page.html").read_text()
-    assert "seper gain" in page
-    assert "4 labels" in page
-    assert "28 contexts" in page
+    label = {"given": ["p1"], "passage_id": "p0", "shown": ["p1", "p0"], **measured}
+    rows = [row | {"sets": [label], "reader_calls": 7} for row in read_lines(labels / "labels.jsonl")]
+    write_rows(labels / "labels.jsonl", rows)
+    text = written(labels)
+    assert "4 labels next to given passages, 28 contexts measured" in text
 
 
-def test_the_page_holds_everything(page):
+def test_page_has_everything_escaped_and_loads_nothing(page):
     text = page.read_text(encoding="utf-8")
     for part in ("distribution", "exports", "groups", "baseline", "passages", "list", "reliability", "provenance"):
         assert f'id="{part}"' in text
     assert text.count("<circle") == 12 + 3 + 12  # passages, means by role, passages by role
-    assert "abc123" in text
-    assert "Most helpful" in text
-    assert "0.88 Ida" in text  # two responses of one cluster
-    assert "the whole passage" in text
-
-
-def test_the_page_has_question_gains_and_the_noise_of_the_placebo(labels, tmp_path):
-    write_page(tmp_path / "page.html", labels)
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert text.count("question gain +1.25") == 8  # four helpful and four harmful examples
+    for part in ("abc123", "Most helpful", "0.88 Ida", "the whole passage"):  # two responses of one cluster
+        assert part in text
+    assert text.count("question gain +0.70") == 4
     assert "Placebo" not in text
-    rows = [{"passages": [{"delta_seper": label}]} for label in (0.1, -0.1, 0.0)]
-    (labels / "placebo.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    write_page(tmp_path / "page.html", labels)
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Placebo, a passage that answers nothing: ΔSePer +0.000" in text
-    assert "Labels of that passage vary by 0.100 (standard deviation) over questions" in text
-
-
-def test_the_page_loads_nothing(page):
-    text = page.read_text(encoding="utf-8")
     assert "default-src 'none'" in text
-    assert not re.search(r"https?://|url\(|@import|<link|<iframe", text)
-
-
-def test_what_the_data_says_is_text(page):
-    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"https?://|url\(|@import|<link|<iframe|<img", text)
     assert text.count("<script") == 1
-    assert "<img" not in text
     assert html.escape("<script>") in text
-
-
-def test_a_browser_runs_none_of_the_data(page):
     dom = browse(page)
     assert "<title>ΔSePer in " in dom
     assert "owned</title>" not in dom
 
 
-def test_a_browser_sorts_tables(page):
+def test_page_has_the_noise_of_the_placebo(labels):
+    rows = [{"passages": [{"delta_seper": label}]} for label in (0.1, -0.1, 0.0)]
+    write_rows(labels / "placebo.jsonl", rows)
+    text = written(labels)
+    assert "Placebo, a passage that answers nothing: ΔSePer +0.000" in text
+    assert "Labels of that passage vary by 0.100 (standard deviation) over questions" in text
+
+
+def test_page_sorts_tables(page):
     script = (
-        "const table = document.querySelector('#groups table');"
+        "const table = document.querySelector('#groups table'), said = [];"
         "const names = () => [...table.tBodies[0].rows].map(r => r.cells[1].textContent.split(' ')[0]);"
-        "const head = [...table.tHead.rows[0].cells].find(c => c.textContent == 'HEAD').querySelector('button');"
-        "head.click(); const up = names(); head.click();" + SAY.format("[up, names()]")
+        "for (const name of ['mean', 'mean', 'passages', 'passages']) {"
+        "[...table.tHead.rows[0].cells].find(c => c.textContent == name).querySelector('button').click();"
+        "said.push(names()); }" + SAY.format("said")
     )
     # by value, not by letters
-    assert said(browse(page, script.replace("HEAD", "mean"))) == [
+    assert said(browse(page, script)) == [
         ["misleading", "unrelated", "supporting"],
         ["supporting", "unrelated", "misleading"],
-    ]
-    assert said(browse(page, script.replace("HEAD", "passages"))) == [
         ["misleading", "supporting", "unrelated"],
         ["unrelated", "supporting", "misleading"],
     ]
 
 
-def with_gains(folder):
-    """Give the rows `seper_gain`, which exports then use: by place 1.25, 0.5 and -0.75, with grades 3, 1 and -1."""
-    measured = ((0.9, 0.7), (0.5, 0.0), (-0.75, 0.0))  # evidence .9, .35 and -.53
-    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
-    for row in rows:
-        for each, (belief, question_gain) in zip(row["passages"], measured, strict=True):
-            gain = belief + question_gain / 2
-            each |= {"delta_belief": belief, "question_gain": question_gain}
-            each |= {"seper_gain": gain, "std_error_gain": 0.1, "low_gain": gain - 0.2, "high_gain": gain + 0.2}
-            each["metadata"]["relevant"] = gain == 1.25
-    (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return rows
-
-
-def test_the_page_shows_the_labels_of_exports(labels, tmp_path):
-    with_gains(labels)
-    path = tmp_path / "page.html"
-    write_page(path, labels)
-    text = " ".join(re.sub("<[^>]*>", " ", path.read_text(encoding="utf-8")).split())
+def test_page_shows_the_labels_of_exports(labels, tmp_path):
+    text = " ".join(re.sub("<[^>]*>", " ", written(labels)).split())
     assert "export and the trainers use seper gain , not ΔSePer" in text
-    exported = tmp_path / "qrels"
-    assert cli.main(["export", "--labels", str(labels), "--format", "trec", "--output", str(exported)]) == 0
-    grades = [line.split()[3] for line in exported.read_text().splitlines()]
-    for grade in set(grades):  # the page has the numbers of the file
-        number = grades.count(grade)
+    qrels, pairs = tmp_path / "qrels", tmp_path / "pairs.jsonl"
+    for layout, path in (("trec", qrels), ("sentence-transformers-pairs", pairs)):
+        assert cli.main(["export", "--labels", str(labels), "--format", layout, "--output", str(path)]) == 0
+    grades = Counter(line.split()[3] for line in qrels.read_text().splitlines())
+    for grade, number in grades.items():  # the page has the numbers of the file
         assert f"{grade.replace('-', '−')} {number} {4 if grade == '3' else 0} of {number}" in text
-    pairs = tmp_path / "pairs.jsonl"
-    words = ["--format", "sentence-transformers-pairs", "--output", str(pairs)]
-    assert cli.main(["export", "--labels", str(labels), *words]) == 0
     assert f"passages are positives, of 4 of 4 questions {len(pairs.read_text().splitlines())} " in text
 
 
 LISTED = "[...document.querySelectorAll('#list li')].map(r => r.querySelector('b').textContent)"
-CHOOSE = "const [search, order, effect, grade] = document.querySelectorAll('#list input, #list select');"
-INPUT = "document.querySelector('#list .controls').dispatchEvent(new Event('input'));"
+CHOICES = {
+    "": ["+1.25", "+0.50", "−0.75"] * 4,
+    "order.value = 'exported'": ["+1.25"] * 4 + ["+0.50"] * 4 + ["−0.75"] * 4,
+    "effect.value = 'harmful'": ["−0.75"] * 4,
+    "grade.value = '3'": ["+1.25"] * 4,
+    "search.value = 'MILL 2?'": ["+1.25", "+0.50", "−0.75"],
+    "search.value = 'no such word'": [],
+}
 
 
-@pytest.mark.parametrize(
-    ("choice", "listed"),
-    [
-        ("", ["+1.25", "+0.50", "−0.75"] * 4),
-        ("order.value = 'exported';", ["+1.25"] * 4 + ["+0.50"] * 4 + ["−0.75"] * 4),
-        ("effect.value = 'harmful';", ["−0.75"] * 4),
-        ("grade.value = '3';", ["+1.25"] * 4),
-        ("search.value = 'MILL 2?';", ["+1.25", "+0.50", "−0.75"]),
-        ("search.value = 'no such word';", []),
-    ],
-)
-def test_a_browser_searches_sorts_and_filters_all_passages(labels, tmp_path, choice, listed):
-    with_gains(labels)
-    write_page(tmp_path / "page.html", labels)
-    dom = browse(tmp_path / "page.html", f"{CHOOSE}{choice}{INPUT}" + SAY.format(LISTED))
-    assert said(dom) == listed
+def test_page_searches_sorts_and_filters_all_passages(page):
+    controls = "document.querySelector('#list .controls')"
+    script = "const said = [], all = [...document.querySelectorAll('#list input, #list select')];"
+    script += "const [search, order, effect, grade] = all, before = all.map(e => e.value);"
+    for choice in CHOICES:
+        script += f"all.forEach((e, at) => e.value = before[at]); {choice};"
+        script += f"{controls}.dispatchEvent(new Event('input')); said.push({LISTED});"
+    assert said(browse(page, script + SAY.format("said"))) == list(CHOICES.values())
 
 
-def test_long_lists_are_shown_in_parts(tmp_path):
+def test_page_shows_long_lists_in_parts_and_labels_without_beliefs(tmp_path):
     passages = tuple(Passage(f"Text {number}.", id=str(number)) for number in range(70))
     query = Query("q", "Who?", ("Ann",), (*passages[:69], Passage("Ann.", id="69", metadata={"relevant": True})))
     LabelRun(tmp_path / "gold", GoldLabeler(), [query]).run()
-    write_page(tmp_path / "page.html", tmp_path / "gold")
+    text = written(tmp_path / "gold")
+    assert "<h1>gold in " in text
+    assert 'id="baseline"' not in text
+    assert "returns no standard errors" in text
+    assert text.count("<circle") == 2  # means by role, and no intervals
     count, more = f"{LISTED}.length", "document.querySelector('#list .more')"
     script = f"const before = {count}; {more}.click();" + SAY.format(f"[before, {count}, {more}.hidden]")
     assert said(browse(tmp_path / "page.html", script)) == [50, 70, True]
 
 
+@pytest.mark.parametrize("command", ["report", "export"])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"delta_seper": float("nan")}, r"passage id='p1': expected a finite number in delta_seper, got nan"),
+        ({"delta_seper": float("nan")}, r"line 3.*passage id='p1': expected a finite number in delta_seper, got nan"),
         ({"delta_seper": "1.0"}, r"passage id='p1': expected a finite number in delta_seper, got '1.0' \(str\)"),
         ({"delta_seper": True}, r"passage id='p1': expected a finite number in delta_seper, got True"),
         ({"low": "x"}, r"passage id='p1': expected a finite number in low, got 'x'"),
         ({"passage_id": "p0"}, r"expected different passage ids, got \['p0', 'p0', 'p2'\]"),
+        (None, "line 5: expected an id that no other row has, got 'q2'"),
     ],
 )
-@pytest.mark.parametrize("command", ["report", "export"])
-def test_edited_rows_are_refused(labels, tmp_path, capsys, change, message, command):
-    rows = [json.loads(line) for line in (labels / "labels.jsonl").read_text().splitlines()]
-    rows[2]["passages"][1] |= change
-    (labels / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert cli.main([command, "--labels", str(labels), "--output", str(tmp_path / "out.html")]) == 2
-    said = capsys.readouterr().err
-    assert re.search(rf"labels\.jsonl, line 3.*{message}", said)
-    assert "Traceback" not in said
-
-
-@pytest.mark.parametrize("command", ["report", "export"])
-def test_a_row_that_is_there_twice_is_refused(labels, tmp_path, capsys, command):
-    lines = (labels / "labels.jsonl").read_text().splitlines()
-    (labels / "labels.jsonl").write_text("\n".join([*lines, lines[1]]) + "\n")
-    assert cli.main([command, "--labels", str(labels), "--output", str(tmp_path / "out.html")]) == 2
-    assert "line 5: expected an id that no other row has, got 'q1'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("width", [390, 1200])
-def test_no_table_is_cut(labels, tmp_path, width):
-    text = (labels / "labels.jsonl").read_text()
-    (labels / "labels.jsonl").write_text(text.replace(json.dumps(ATTACK)[1:-1], ""))  # names of usual lengths
-    write_page(tmp_path / "page.html", labels)
-    script = SAY.format("[...document.querySelectorAll('.wide')].map(e => [e.scrollWidth, e.clientWidth])")
-    measured = [pair for pair in said(browse(tmp_path / "page.html", script, width)) if pair[1]]
-    assert measured
-    assert all(inner <= outer for inner, outer in measured)
-
-
-@pytest.mark.parametrize("width", [390, 1200])
-def test_a_browser_needs_no_scrolling_to_the_side(page, width):
-    measured = said(browse(page, SAY.format("[document.documentElement.scrollWidth, innerWidth]"), width))
-    assert measured[0] <= measured[1]
+def test_commands_refuse_edited_rows(labels, tmp_path, capsys, change, message, command):
+    rows = list(read_lines(labels / "labels.jsonl"))
+    if change is None:  # a row that is there twice
+        rows.append(rows[2])
+    else:
+        rows[2]["passages"][1] |= change
+    write_rows(labels / "labels.jsonl", rows)
+    words = ["--labels", str(labels), "--output", str(tmp_path / "out.html")]
+    words += ["--label", "delta_seper"] if command == "export" else []
+    assert cli.main([command, *words]) == 2
+    shown = capsys.readouterr().err
+    assert re.search(rf"labels\.jsonl, .*{message}", shown)
+    assert "Traceback" not in shown
 
 
 @pytest.mark.parametrize(
-    ("scheme", "colours"),
-    [("light", ["rgb(252, 252, 250)", "rgb(27, 29, 31)"]), ("dark", ["rgb(20, 23, 26)", "rgb(228, 227, 223)"])],
+    ("width", "scheme", "colours"),
+    [
+        (390, "light", ["rgb(252, 252, 250)", "rgb(27, 29, 31)"]),
+        (1200, "dark", ["rgb(20, 23, 26)", "rgb(228, 227, 223)"]),
+    ],
 )
-def test_the_colours_follow_the_browser(page, scheme, colours):
-    style = "getComputedStyle(document.body)"
-    script = SAY.format(f"[{style}.backgroundColor, {style}.color]")
-    assert said(browse(page, script, scheme=scheme)) == colours
-
-
-def test_labels_without_beliefs(tmp_path):
-    passages = (Passage("Ann did.", id="a", metadata={"relevant": True}), Passage("Corn.", id="b"))
-    LabelRun(tmp_path / "gold", GoldLabeler(), [Query("q", "Who?", ("Ann",), passages)]).run()
-    write_page(tmp_path / "report.html", tmp_path / "gold")
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<h1>gold in " in text
-    assert 'id="baseline"' not in text
-    assert "returns no standard errors" in text
-    assert text.count("<circle") == 2  # means by role, and no intervals
+def test_page_fits_and_follows_the_browsers_colours(labels, width, scheme, colours):
+    text = (labels / "labels.jsonl").read_text()
+    (labels / "labels.jsonl").write_text(text.replace(json.dumps(ATTACK)[1:-1], ""))  # names of usual lengths
+    written(labels)
+    wide = "[...document.querySelectorAll('.wide')].map(e => [e.scrollWidth, e.clientWidth])"
+    page, style = "[document.documentElement.scrollWidth, innerWidth]", "getComputedStyle(document.body)"
+    script = SAY.format(f"[{wide}, {page}, [{style}.backgroundColor, {style}.color]]")
+    tables, whole, found = said(browse(labels.parent / "page.html", script, width, scheme))
+    assert any(outer for _, outer in tables)
+    assert all(inner <= outer for inner, outer in [*tables, whole] if outer)
+    assert found == colours
 
 
 @pytest.mark.parametrize(
@@ -316,7 +258,7 @@ def test_labels_without_beliefs(tmp_path):
         (["--output", "x.html", "--question", "q1"], "question needs a plot"),
     ],
 )
-def test_what_cannot_be_shown_is_said(words, message, tmp_path, monkeypatch, capsys):
+def test_report_command_refuses(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["report", *words]) == 2
     assert message in capsys.readouterr().err
@@ -326,13 +268,10 @@ def test_what_cannot_be_shown_is_said(words, message, tmp_path, monkeypatch, cap
     ("low", "high", "ticks"),
     [(-1.0, 1.0, [-1, -0.5, 0, 0.5, 1]), (0.0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1]), (-3.0, 7.0, [-2, 0, 2, 4, 6])],
 )
-def test_axes_have_round_numbers(low, high, ticks):
+def test_axis_has_round_numbers(low, high, ticks):
     axis = Axis(low, high)
     assert axis.ticks == ticks
     assert (axis.at(low), axis.at(high), axis.at((low + high) / 2)) == (0, 100, 50)
-
-
-def test_an_axis_holds_zero_and_all_values():
     assert Axis.around([0.12, 0.33]) == Axis(0.0, pytest.approx(0.4))
     assert Axis.around([-2.7, -0.1]) == Axis(-3.0, 0.0)
     assert Axis.around([0.0, 0.0]) == Axis(-1.0, 1.0)

@@ -19,25 +19,15 @@ from seper_reward.types import LabeledQuery, Passage, Query
 def row(number, passages, group=None, seper=0.5):
     """Return a label row of ΔSePer; a passage is (label, half its interval, its other fields)."""
     return {
-        "id": f"q{number}",
-        "question": f"Who is {number}?",
-        "answers": ["Ida"],
+        "id": f"q{number}", "question": f"Who is {number}?", "answers": ["Ida"],
         **({"metadata": {"group": group}} if group else {}),
         "baseline": {"seper": seper, "std_error": 0.0},
         "passages": [
-            {
-                "passage_id": str(place),
-                "title": "",
-                "text": f"Text {place}.",
-                "delta_seper": label,
-                "std_error": half / 2,
-                "low": label - half,
-                "high": label + half,
-                **fields,
-            }
+            {"passage_id": str(place), "title": "", "text": f"Text {place}.", "delta_seper": label,
+             "std_error": half / 2, "low": label - half, "high": label + half, **fields}
             for place, (label, half, fields) in enumerate(passages)
         ],
-    }
+    }  # fmt: skip
 
 
 SUPPORTING, OTHER = {"metadata": {"role": "supporting"}}, {"metadata": {"role": "other"}}
@@ -53,7 +43,7 @@ def passages():
     return labeled_passages([labeled_query(each, "delta_seper") for each in ROWS], "delta_seper", margin=0.05)
 
 
-def test_passages(passages):
+def test_labeled_passages_by_hand(passages):
     verdicts = ["helpful", "unsure", "harmful", "helpful", "helpful", "helpful"]
     assert [each.verdict for each in passages] == verdicts
     assert [(each.question, each.place) for each in passages] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
@@ -61,16 +51,15 @@ def test_passages(passages):
     assert [each.relevant for each in passages] == [True, False, False, True, True, None]
     assert [each.baseline for each in passages] == [0.5, 0.5, 0.5, 0.1, 0.1, 0.2]
     assert passages[-1].group == "all"
-
-
-def test_labels_without_errors_are_their_own_interval():
-    plain = {**row(0, []), "labeler": "gold", "baseline": {}}
-    plain["passages"] = [{"passage_id": "a", "title": "", "text": "A.", "gold": 1.0, "std_error": 0.0}]
+    # labels without errors are their own interval
+    plain = {**row(0, [(1.0, 0.0, {"gold": 1.0})]), "labeler": "gold", "baseline": {}}
+    for name in ("low", "high"):
+        del plain["passages"][0][name]
     (passage,) = labeled_passages([labeled_query(plain, "gold")], "gold")
     assert (passage.low, passage.high, passage.verdict, passage.baseline) == (1.0, 1.0, "helpful", None)
 
 
-def test_grades_and_positives_are_of_the_labels_of_exports():
+def test_by_grade_and_of_positives_are_of_exported_labels():
     rows = [labeled_query(each, "delta_seper") for each in ROWS]
     measured = ((0.9, 0.6), (0.2, 0.6), (-0.5, -0.2))
     fields = [
@@ -95,12 +84,12 @@ def test_grades_and_positives_are_of_the_labels_of_exports():
     assert of_positives(passages) == {"passages": 3, "judged": 3, "relevant": 3, "questions": 2}
 
 
-def test_bins_hold_their_lower_bound_and_the_last_one_both(passages):
+def test_histogram_bins_hold_their_lower_bound(passages):
     bins = histogram(passages, [-0.5, 0.0, 0.1, 0.9])
     assert [dict(each) for each in bins] == [{"harmful": 1}, {"unsure": 1}, {"helpful": 4}]
 
 
-def test_means_by_group_and_role(passages):
+def test_by_group_and_role_by_hand(passages):
     rows = by_group_and_role(passages)
     assert [(each["group"], each["role"]) for each in rows] == [
         ("known", "supporting"),
@@ -117,7 +106,7 @@ def test_means_by_group_and_role(passages):
     assert alone["mean"].interval is None
 
 
-def test_the_most_helpful_are_sure_and_of_different_questions(passages):
+def test_extremes_are_sure_and_of_different_questions(passages):
     # .8 ± .1 is before .9 ± .5, of which .6 ± .5 is of the same question
     assert [(each.question, each.place) for each in extremes(passages, "helpful", 5)] == [(0, 0), (1, 1), (2, 0)]
     assert [(each.question, each.place) for each in extremes(passages, "helpful", 2)] == [(0, 0), (1, 1)]
@@ -129,7 +118,7 @@ def labeled(labels, errors, baseline_error=0.0):
     return LabeledQuery(Query("q", "Who?", ("Ida",), passages), labels, errors, baseline_error)
 
 
-def test_reliability_by_hand():
+def test_label_reliability_by_hand():
     # variances 0.18 (1 degree of freedom) and 0.01 (2): pooled (0.18 + 2 · 0.01) / 3; errors² without the baseline's
     # .03² are .04² twice and .1² three times
     found = label_reliability(
@@ -145,17 +134,14 @@ def test_reliability_by_hand():
     assert found["std_error"] == 0.1
 
 
-def test_labels_that_know_no_error_have_no_reliability():
+def test_label_reliability_without_errors_or_signal():
     unknown = {"reliability": None, "sure_pairs": None, "differing": None, "std_error": None}
     assert label_reliability([labeled((1.0, 0.0), (0.0, 0.0))]) == {"questions": 1, **unknown}
     assert label_reliability([labeled((1.0,), (0.5,))]) == {"questions": 0, **unknown}
-
-
-def test_all_noise_is_no_reliability():
     assert label_reliability([labeled((0.1, 0.0), (0.3, 0.3))])["reliability"] == 0.0
 
 
-def test_marks_by_label(passages):
+def test_relevant_by_label_by_hand(passages):
     low, middle, high = relevant_by_label(passages, [-1.0, -0.1, 0.2, 1.0])
     assert (low["n"], low["share"], middle["n"], high["n"], high["share"]) == (1, 0.0, 1, 3, 1.0)  # q2 has no mark
     # Wilson's interval of 3 of 3: from n / (n + z²) to 1

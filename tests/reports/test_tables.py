@@ -26,14 +26,14 @@ ROWS = [
 ]
 
 
-def test_text_and_markdown():
+def test_text_table_and_markdown_table():
     lines = text_table(["", "number"], [["a", "1"], ["long name", "22"]]).splitlines()
     assert [line.split() for line in lines] == [["number"], ["-" * 9, "-" * 8], ["a", "1"], ["long", "name", "22"]]
     assert len(set(map(len, lines))) == 1  # numbers stand to the right
     assert markdown_table(["", "n"], [["a", 1]]).splitlines()[-1].replace(" ", "") == "|a|1|"
 
 
-def test_the_summary_of_a_run():
+def test_summary_table_of_a_run():
     summary = summarize(map(read_row, ROWS))
     assert (summary["helpful"], summary["harmful"]) == (1, 1)
     assert summary["groups"]["fiction"]["delta_seper"] == {"misleading": -0.25, "supporting": 0.75}
@@ -44,7 +44,7 @@ def test_the_summary_of_a_run():
     assert rest.split() == ["all", "1", "0.500", "-", "-", "+0.100"]
 
 
-def test_the_summary_of_another_labeler_has_its_name():
+def test_summary_table_of_another_labeler_has_its_name():
     row = {"labeler": "gold", "passages": [{"gold": 1.0, "std_error": 0.0}, {"gold": 0.0, "std_error": 0.0}]}
     summary = summarize([read_row(row, "gold")], "gold", rejected=2)
     assert (summary["helpful"], summary["harmful"], summary["rejected"]) == (1, 0, 2)
@@ -53,14 +53,14 @@ def test_the_summary_of_another_labeler_has_its_name():
     assert line.split() == ["all", "1", "+0.500"]
 
 
-def test_measures():
+def test_measures_table_of_numbers_and_means():
     found = {"before": {"mrr": 0.5, "name": "x", "ndcg": None}, "after": {"mrr": {"mean": 0.25, "sd": 0.5}}}
     lines = [line.replace(" ", "") for line in measures_table(found).splitlines()]
     assert lines[0] == "||before|after|"
     assert lines[2:] == ["|mrr|0.500|0.250±0.500|", "|ndcg|–|–|"]
 
 
-def test_clusters_are_shown_heaviest_first():
+def test_clusters_text_has_the_heaviest_first():
     responses = [
         {"text": "Lyon", "weight": 0.3, "cluster": 0},
         {"text": "Paris", "weight": 0.5, "cluster": 1},
@@ -70,7 +70,7 @@ def test_clusters_are_shown_heaviest_first():
     assert clusters_text(responses) == "0.70 Paris = It is Paris | 0.30 Lyon"
 
 
-def test_a_null_is_called_one():
+def test_lead_text_calls_a_null_one():
     assert lead_text(Statistic(-0.01, [-0.03, 0.0])) == "no difference seen: -0.010 [-0.030, 0.000]"
     assert lead_text(Statistic(0.2, [0.08, 0.33])) == "+0.200 [0.080, 0.330]"
     assert lead_text(Statistic(-0.2, [-0.33, -0.08])) == "-0.200 [-0.330, -0.080]"

@@ -7,8 +7,8 @@ from pathlib import Path
 import accelerate.tracking  # before W&B is replaced: it looks for it when it is imported
 import pytest
 
-from seper_reward.reports.tracking import LabelTracker, Run, _example
-from tests.helpers import read_row
+from seper_reward.reports.tracking import LabelTracker, Run
+from tests.helpers import read_row, write_rows
 
 ROW = read_row({"passages": [{"delta_seper": 0.5}]})
 
@@ -48,19 +48,18 @@ def installed(monkeypatch):
     return lambda *names: monkeypatch.setattr(accelerate.tracking, "_available_trackers", list(names))
 
 
-def test_the_project_of_the_environment_is_taken(wandb, monkeypatch, installed):
+def test_run_takes_the_project_of_the_environment(wandb, monkeypatch, installed):
     installed("wandb")
     Run("wandb", "label", {})
     monkeypatch.setenv("WANDB_PROJECT", "mine")
-    Run(["mlflow", "wandb"], "label", {})  # what is none of ours is left to the trainer
+    Run(["mlflow", "wandb"], "label", {}, name="first")  # what is none of ours is left to the trainer
     Run("none", "label", {})
     assert [options["project"] for options in wandb.started] == ["seper-reward", "mine"]
-    assert not any({"id", "name", "entity", "mode"} & set(options) for options in wandb.started)  # wandb reads them
-    Run("wandb", "label", {}, name="first")
-    assert wandb.started[-1]["name"] == "first"
+    assert not any({"id", "entity", "mode"} & set(options) for options in wandb.started)  # wandb reads them
+    assert [options.get("name") for options in wandb.started] == [None, "first"]
 
 
-def test_a_resumed_run_goes_on(wandb, monkeypatch, tmp_path):
+def test_run_resumed_goes_on(wandb, monkeypatch, tmp_path):
     for finished in (0, 7):
         with Run("wandb", "label", {}, tmp_path) as run:
             LabelTracker(run, "delta_seper", finished=finished).progress(ROW)
@@ -75,49 +74,43 @@ def test_a_resumed_run_goes_on(wandb, monkeypatch, tmp_path):
     assert ("id" in wandb.started[-1], wandb.started[-1]["resume"]) == (False, "must")
 
 
-def test_a_run_that_fails_is_marked(wandb):
+def test_run_that_fails_is_marked(wandb):
     with pytest.raises(ZeroDivisionError), Run("wandb", "label", {}):
         print(1 / 0)
     assert wandb.finished == [1]
-
-
-def test_without_a_login_the_way_out_is_named(wandb):
     wandb.error = "No API key configured."
     with pytest.raises(OSError, match=r"No API key configured\.; run `wandb login`, set WANDB_MODE=offline, or omit"):
         Run("wandb", "label", {})
 
 
-def test_examples_show_the_text_of_passages(wandb, tmp_path):
-    passage = {"text": "mill " * 100, "delta_seper": 0.5, "std_error": 0.1}
-    labeled = read_row({"passages": [passage, {**passage, "title": "Hallow"}]})
+def test_label_tracker_shows_the_text_of_passages(wandb, tmp_path):
+    passage = {"passage_id": "p", "title": "", "text": "mill " * 100, "delta_seper": 0.5, "std_error": 0.1}
+    row = {"id": "q", "question": "Who?", "answers": ["Ida"], "passages": [passage, {**passage, "title": "Hallow"}]}
+    write_rows(tmp_path / "labels.jsonl", [row])
+    wandb.Table = lambda columns, data: [dict(zip(columns, values, strict=True)) for values in data]
+    wandb.Histogram = list
     with Run("wandb", "label", {}) as run:
-        rows = [_example(labeled, place, "delta_seper") for place in (0, 1)]
-        wandb.Table = lambda columns, data: [dict(zip(columns, values, strict=True)) for values in data]
-        run.table("examples", rows)
-    plain, titled = (each["passage"] for each in wandb.logged[-1]["examples"])
+        run.artifact = run.summary = lambda *_: None
+        LabelTracker(run, "delta_seper").finish({}, tmp_path)
+    plain, titled = (example["passage"] for example in wandb.logged[-1]["examples"])
     assert plain.startswith("mill mill")
     assert plain.endswith("mill …")
     assert 290 < len(plain) <= 300
     assert titled.startswith("Hallow: mill mill")
+    assert wandb.logged[0] == {"histogram/delta_seper": [0.5, 0.5]}
 
 
-def test_figures_of_evaluations_are_logged(wandb):
+def test_run_logs_figures_and_leaves_out_missing_numbers(wandb):
     pytest.importorskip("matplotlib")
     wandb.Image = lambda path: Path(path).read_bytes()
     with Run("wandb", "correlation", {}) as run:
         run.figure("correlation", lambda path: path.write_bytes(b"picture"))
-    assert wandb.logged == [{"correlation": b"picture"}]
+        run.log({"test/after/mrr": None, "test/after/seper@1": 0.5})
+    assert wandb.logged == [{"correlation": b"picture"}, {"test/after/seper@1": 0.5}]
 
 
-def test_a_tracker_that_is_not_installed_is_named(installed):
+def test_run_names_a_tracker_that_is_not_installed(installed):
     installed("mlflow")
     Run("mlflow", "label", {})
     with pytest.raises(OSError, match=r"--report_to wandb needs wandb; run: pip install wandb \(extra: wandb\)"):
         Run("wandb", "label", {})
-
-
-def test_missing_numbers_are_left_out(wandb, installed):
-    installed("wandb")
-    with Run("wandb", "retriever", {}) as run:
-        run.log({"test/after/mrr": None, "test/after/seper@1": 0.5})
-    assert wandb.logged == [{"test/after/seper@1": 0.5}]

@@ -20,13 +20,13 @@ CORPUS = {str(at): Passage(text, id=str(at)) for at, text in enumerate(TEXTS)}
         ("", 2, []),
     ],
 )
-def test_only_passages_that_match_are_found(question, top_k, ids):
+def test_retrieve_returns_only_passages_that_match(question, top_k, ids):
     (beside, found) = BM25Retriever(CORPUS).retrieve(["the sheep", question], top_k)
     assert [passage.id for passage in found] == ids
     assert [passage.id for passage in beside] == ["1"]
 
 
-def test_scores_of_all_passages_rank_as_retrieval_does():
+def test_scores_rank_as_retrieve_does():
     retriever = BM25Retriever(CORPUS)
     first, second, third = retriever.scores("Where are mills?")
     assert third > first > second == 0
@@ -34,7 +34,7 @@ def test_scores_of_all_passages_rank_as_retrieval_does():
     assert retriever.scores("Ferry, sheep?")[1] > 0
 
 
-def test_no_questions_and_no_corpus():
+def test_bm25_without_questions_or_words():
     assert BM25Retriever(CORPUS).retrieve([], 2) == []
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         BM25Retriever(CORPUS).retrieve(["mill"], 0)

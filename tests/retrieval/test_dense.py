@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from seper_reward.retrieval import BM25Retriever, DenseRetriever, dense, embeddings, load_retriever, save_index
+from seper_reward.retrieval import (
+    BM25Retriever,
+    DenseRetriever,
+    FusedRetriever,
+    dense,
+    embeddings,
+    load_encoder,
+    load_retriever,
+    save_index,
+)
 from seper_reward.retrieval.dense import build_index
+from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.types import Passage
 from tests.tiny_models import make_two_encoders
 
 
-def test_dense_retrieval_is_exact_search(tiny_encoder):
+def test_dense_retriever_is_exact_search(tiny_encoder):
     from sentence_transformers import SentenceTransformer
 
     encoder = SentenceTransformer(str(tiny_encoder), device="cpu")
@@ -30,12 +40,15 @@ def test_dense_retrieval_is_exact_search(tiny_encoder):
         DenseRetriever(encoder, corpus).retrieve(questions, 0)
 
 
-def test_retrievers_by_name(tiny_encoder):
+def test_load_retriever_by_name(tiny_encoder):
     corpus = {name: Passage(f"the {name} in the fog", id=name) for name in ("mill", "ferry")}
     assert isinstance(load_retriever("bm25", corpus), BM25Retriever)
     found = load_retriever(str(tiny_encoder), corpus)
     assert isinstance(found, DenseRetriever)
     assert len(found.retrieve(["mill"], 2)[0]) == 2
+    fused = load_retriever(f"bm25+{tiny_encoder}", corpus)
+    assert isinstance(fused, FusedRetriever)
+    assert fused.retrieve(["mill"], 1) == [(corpus["mill"],)]
     with pytest.raises(
         OSError, match="retriever='no-such/encoder' could not be loaded: expected bm25, minilm, an index"
     ):
@@ -45,7 +58,7 @@ def test_retrievers_by_name(tiny_encoder):
 
 
 @pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])
-def test_texts_are_embedded_in_the_dtype_that_is_fast(tiny_encoder, monkeypatch, fast):
+def test_embedder_uses_the_dtype_that_is_fast(tiny_encoder, monkeypatch, fast):
     from sentence_transformers import SentenceTransformer
 
     encoder = SentenceTransformer(str(tiny_encoder), device="cpu")
@@ -72,7 +85,7 @@ def clustered(rows, seed=0):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_every_kind_of_index_finds_the_nearest(whole):
+def test_build_index_finds_the_nearest(whole):
     vectors = clustered(3000)
     scores, rows = build_index(vectors, whole).search(vectors[:200], 5)
     exact = np.argsort(-(vectors[:200] @ vectors.T), axis=1)[:, :5]
@@ -82,14 +95,14 @@ def test_every_kind_of_index_finds_the_nearest(whole):
     assert np.allclose(scores[:, 0], 1, atol=1e-5)
 
 
-def test_large_corpora_are_not_searched_whole(monkeypatch):
+def test_build_index_of_large_corpora_is_approximate(monkeypatch):
     vectors = clustered(300)
     assert type(build_index(vectors)).__name__ == "IndexFlat"
     monkeypatch.setattr(dense, "EXACT_BELOW", 300)
     assert type(build_index(vectors)).__name__ == "IndexIVFFlat"
 
 
-def test_a_ready_index_needs_no_corpus(tiny_encoder, tmp_path):
+def test_load_index_needs_no_corpus(tiny_encoder, tmp_path):
     texts = ["the mill by the river", "sheep on a hill", "a ferry in the fog"]
     corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(texts)}
     made = load_retriever(str(tiny_encoder), corpus)
@@ -130,19 +143,19 @@ class Plane:
 
 
 @pytest.mark.parametrize(("similarity", "best", "scores"), [("dot", "long", [3, 1]), ("cosine", "short", [1, 0.6])])
-def test_passages_are_compared_by_the_encoders_similarity(similarity, best, scores):
+def test_dense_retriever_uses_the_encoders_similarity(similarity, best, scores):
     corpus = {name: Passage(name, id=name) for name in ("short", "long")}
     retriever = DenseRetriever(Plane(similarity), corpus, dtype=torch.float32)
     assert retriever.retrieve(["question"], 1) == [(corpus[best],)]
     assert np.allclose(retriever.index.search(np.array([[1.0, 0.0]], dtype=np.float32), 2)[0], [scores])
 
 
-def test_other_similarities_are_refused():
+def test_dense_retriever_refuses_other_similarities():
     with pytest.raises(ValueError, match="must be 'cosine' or 'dot', got 'euclidean'"):
         DenseRetriever(Plane("euclidean"), {"1": Passage("short", id="1")})
 
 
-def test_prompts_and_two_encoders_of_a_saved_model_are_used(tiny_encoder, tmp_path):
+def test_embedder_uses_prompts_and_two_encoders(tiny_encoder, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     folder = make_two_encoders(tiny_encoder, tmp_path / "two")
@@ -150,7 +163,7 @@ def test_prompts_and_two_encoders_of_a_saved_model_are_used(tiny_encoder, tmp_pa
     queries, passages = (SentenceTransformer(modules=[*each], device="cpu") for each in (queries, passages))
     corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(["the mill", "a ferry in the fog"])}
     retriever = load_retriever(str(folder), corpus)
-    (scores,), _ = retriever.index.search(retriever._embedder.questions(["who owns the mill?"]), 2)
+    (scores,), _ = retriever.index.search(Embedder(load_encoder(str(folder))).questions(["who owns the mill?"]), 2)
     question = queries.encode("query: who owns the mill?")
     by_hand = passages.encode(["passage: the mill", "passage: a ferry in the fog"]) @ question
     assert np.allclose(scores, sorted(by_hand, reverse=True), rtol=0.02)

@@ -26,7 +26,7 @@ def embedded(encoder, monkeypatch):
 TEXTS = [f"the mill number {number}" + " by the river" * (number % 3) for number in range(10)]
 
 
-def test_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
+def test_embedder_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK", 4)
     embedder = Embedder(encoder, dtype=torch.float32)
     plain = embedder.passages(TEXTS)
@@ -42,7 +42,7 @@ def test_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_other_weights_dtypes_windows_and_sizes_have_embeddings_of_their_own(encoder, embedded, tmp_path):
+def test_embedder_stores_vectors_by_all_that_decides_them(encoder, embedded, tmp_path):
     Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
     Embedder(encoder, dtype=torch.bfloat16).passages(TEXTS, tmp_path)
     with torch.no_grad():
@@ -55,33 +55,33 @@ def test_other_weights_dtypes_windows_and_sizes_have_embeddings_of_their_own(enc
     assert embedded == TEXTS * 5
 
 
-def test_two_runs_may_embed_the_same(encoder, embedded, tmp_path, monkeypatch):
-    embedder, make = Embedder(encoder, dtype=torch.float32), Embedder._passage_chunk
+def test_embedder_in_two_runs_at_once(encoder, tmp_path, monkeypatch):
+    """Another run writes the same vectors while a file of ours is open."""
+    save = np.save
 
-    def with_another_run(self, texts):
-        with monkeypatch.context() as patch:
-            patch.setattr(Embedder, "_passage_chunk", make)
-            Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)  # which ends first
-        return make(self, texts)
+    def after_another_run(file, vectors, **more):
+        monkeypatch.setattr(np, "save", save)
+        Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
+        save(file, vectors, **more)
 
-    monkeypatch.setattr(Embedder, "_passage_chunk", with_another_run)
-    assert embedder.passages(TEXTS, tmp_path).shape[0] == len(TEXTS)
+    monkeypatch.setattr(np, "save", after_another_run)
+    assert Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path).shape[0] == len(TEXTS)
     assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
 
 
-def test_an_interrupted_run_goes_on(encoder, embedded, tmp_path, monkeypatch):
+def test_embedder_resumes_an_interrupted_run(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK", 4)
-    embedder, make = Embedder(encoder, dtype=torch.float32), Embedder._passage_chunk
+    embedder, encode, seen = Embedder(encoder, dtype=torch.float32), encoder.encode_document, []
 
-    def breaks(self, texts):
-        if TEXTS[8] in texts:
+    def breaks(texts, **more):
+        if TEXTS[8] in texts and "" not in seen:
+            seen.append("")
             raise KeyboardInterrupt
-        return make(self, texts)
+        seen.extend(texts)
+        return encode(texts, **more)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Embedder, "_passage_chunk", breaks)
-        with pytest.raises(KeyboardInterrupt):
-            embedder.passages(TEXTS, tmp_path)
-    assert embedded == TEXTS[:8]
+    monkeypatch.setattr(encoder, "encode_document", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        embedder.passages(TEXTS, tmp_path)
     embedder.passages(TEXTS, tmp_path)
-    assert embedded == TEXTS
+    assert seen == [*TEXTS[:8], "", *TEXTS[8:]]

@@ -21,7 +21,7 @@ class Scripted:
         return [tuple(self.script(question)[:top_k]) for question in questions]
 
 
-def test_the_next_query_is_the_question_and_what_was_read():
+def test_next_query_and_next_hop_by_hand():
     mill = Passage("It is Ida's.", title="Mill")
     assert next_query("Who?", ()) == "Who?"
     assert next_query("Who?", (mill, B)) == "Who? [SEP] Mill: It is Ida's. [SEP] text b"
@@ -32,13 +32,13 @@ def test_the_next_query_is_the_question_and_what_was_read():
     assert (asked.answers, asked.passages, asked.metadata) == (query.answers, query.passages, query.metadata)
 
 
-def test_long_passages_are_cut_so_that_each_is_seen():
+def test_next_query_cuts_long_passages():
     one, two = Passage("x " * 300), Passage("y " * 300)
     assert next_query("Who?", (one,)).split() == ["Who?", "[SEP]", *["x"] * 120]
     assert next_query("Who?", (one, two)).split() == ["Who?", "[SEP]", *["x"] * 60, "[SEP]", *["y"] * 60]
 
 
-def test_two_hops_by_hand():
+def test_retrieve_hops_by_hand():
     found = {
         "1": [A, B, C, D],
         "1 [SEP] text a": [A, D, E, C],  # read already, so D is the best
@@ -53,13 +53,13 @@ def test_two_hops_by_hand():
     assert retrieve_hops(retriever, ["1"], 1, 3) == [(A, B, C)]
 
 
-def test_hops_are_counted_from_one():
+def test_retrieve_hops_refuses_no_hop():
     with pytest.raises(ValueError, match="hops must be at least 1, got 0"):
         retrieve_hops(Scripted(lambda question: [A]), ["Who?"], 0, 2)
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
-def test_hops_against_a_slow_loop(hops):
+def test_retrieve_hops_against_a_slow_loop(hops):
     corpus = [Passage(f"text {number}", id=str(number)) for number in range(9)]
 
     def script(question):
@@ -83,7 +83,7 @@ def test_hops_against_a_slow_loop(hops):
     assert [[each.id for each in row][:6] for row in found] == expected
 
 
-def test_what_was_read_leads_to_the_second_passage():
+def test_retrieve_hops_reads_its_way_to_the_second():
     corpus = {
         "mill": Passage("The old mill of Hallow belongs to Ida Voss.", id="mill"),
         "ida": Passage("Ida Voss was born in Tern.", id="ida"),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seper_reward.retrieval import FusedRetriever, fusion, load_reranker, load_retriever
+from seper_reward.retrieval import FusedRetriever, fusion, load_reranker
 from seper_reward.retrieval.fusion import reciprocal_rank_fusion
 from seper_reward.retrieval.reranking import BiEncoderReranker, CrossEncoderReranker
 from seper_reward.types import Passage
@@ -14,7 +14,7 @@ from tests.helpers import FindsThese
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
 
 
-def test_a_cross_encoder_orders_by_score():
+def test_cross_encoder_reranker_orders_by_score():
     def predict(pairs, **_):
         return np.array([{"text a": 0.1, "text b": 2.0, "text c": 0.1, "T: x": -1.0}[text] for _, text in pairs])
 
@@ -24,7 +24,7 @@ def test_a_cross_encoder_orders_by_score():
     assert reranker.rerank("Who?", []) == ()
 
 
-def test_a_bi_encoder_orders_by_similarity(tiny_encoder):
+def test_bi_encoder_reranker_orders_by_similarity(tiny_encoder):
     from sentence_transformers import SentenceTransformer
 
     encoder = SentenceTransformer(str(tiny_encoder), device="cpu")
@@ -36,7 +36,7 @@ def test_a_bi_encoder_orders_by_similarity(tiny_encoder):
     assert BiEncoderReranker(encoder).rerank("when", []) == ()
 
 
-def test_rerankers_by_name(tiny_encoder, tiny_entailment, tmp_path):
+def test_load_reranker_by_name(tiny_encoder, tiny_entailment, tmp_path):
     assert isinstance(load_reranker("minilm"), BiEncoderReranker)
     for name, got in ((tiny_encoder, "BertModel with 1"), (tiny_entailment, "BertForSequenceClassification with 3")):
         with pytest.raises(ValueError, match=f"must be a cross-encoder with one score per pair, got {got}"):
@@ -56,7 +56,7 @@ def test_reciprocal_rank_fusion_by_hand():
     assert reciprocal_rank_fusion([(), ()]) == ()
 
 
-def test_mixed_retrievers_look_deeper_than_they_return(monkeypatch):
+def test_fused_retriever_looks_deeper_than_it_returns(monkeypatch):
     monkeypatch.setattr(fusion, "_DEPTH", 3)
     one, other = FindsThese([A, B, C]), FindsThese([B, D, A])
     mixed = FusedRetriever([one, other])
@@ -67,12 +67,3 @@ def test_mixed_retrievers_look_deeper_than_they_return(monkeypatch):
         mixed.retrieve(["Who?"], 0)
     with pytest.raises(ValueError, match="expected at least one retriever to fuse, got none"):
         FusedRetriever([])
-
-
-def test_mixed_retrievers_by_name(tiny_encoder):
-    corpus = {name: Passage(f"the {name} in the fog", id=name) for name in ("mill", "ferry")}
-    found = load_retriever(f"bm25+{tiny_encoder}", corpus)
-    assert isinstance(found, FusedRetriever)
-    assert found.retrieve(["mill"], 1) == [(corpus["mill"],)]
-    with pytest.raises(OSError, match="retriever='no-such' could not be loaded"):
-        load_retriever("bm25+no-such", corpus)

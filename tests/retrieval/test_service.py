@@ -2,8 +2,7 @@
 
 import json
 import pickle
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,35 +10,26 @@ from seper_reward.cli import main
 from seper_reward.retrieval import SearchService, load_retriever, service
 from seper_reward.retrieval.service import passages_in
 from seper_reward.types import Passage
+from tests.completions_server import json_server
 
 
 @pytest.fixture
 def search_service():
     """Start a search service on this machine; it answers with what ``answers`` hold, then with the query itself."""
+    server = SimpleNamespace(requests=[], answers=[])
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.server.requests.append(request)
-            found = [{"id": rank, "text": f"{request['query']} {rank}"} for rank in range(request["top_k"])]
-            status, body = self.server.answers.pop(0) if self.server.answers else (200, {"passages": found})
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
+    def answer(path, headers, body):
+        server.requests.append(body)
+        passages = [{"id": rank, "text": f"{body['query']} {rank}"} for rank in range(body["top_k"])]
+        status, found = server.answers.pop(0) if server.answers else (200, {"passages": passages})
+        return status, {}, found
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.requests, server.answers = [], []
-    server.url = f"http://127.0.0.1:{server.server_port}/search"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with json_server(answer) as url:
+        server.url = f"{url}/search"
+        yield server
 
 
-def test_each_question_gets_its_own_answer(search_service):
+def test_search_service_answers_each_question(search_service):
     retriever = load_retriever(search_service.url)
     questions = [f"who {number}" for number in range(40)]
     found = retriever.retrieve(questions, 2)
@@ -52,7 +42,7 @@ def test_each_question_gets_its_own_answer(search_service):
         retriever.retrieve(["who"], 0)
 
 
-def test_a_busy_service_is_asked_again(search_service, monkeypatch):
+def test_search_service_retries_a_busy_service(search_service, monkeypatch):
     pauses = []
     monkeypatch.setattr(service.time, "sleep", pauses.append)
     search_service.answers = [(503, {}), (429, {})]
@@ -63,7 +53,7 @@ def test_a_busy_service_is_asked_again(search_service, monkeypatch):
         SearchService(search_service.url).retrieve(["who"], 3)
 
 
-def test_refusals_and_failures_are_told(search_service):
+def test_search_service_refusals_and_failures(search_service):
     search_service.answers = [(422, {}), (404, {}), (500, {}), (200, {"found": []}), (200, [{"id": 1}])]
     for kind, message in (
         (ValueError, "answered 422"),  # the question is at fault; anything else is the service's
@@ -88,7 +78,7 @@ def test_refusals_and_failures_are_told(search_service):
         {"hits": [{"document": "The mill burnt down.", "score": 0.3}]},
     ],
 )
-def test_forms_of_answers(answer):
+def test_passages_in_all_forms(answer):
     assert passages_in(answer) == (Passage("The mill burnt down."),)
     assert passages_in({"passages": [{"_id": 3, "title": "Mill", "text": "It burnt."}]}) == (
         Passage("It burnt.", "Mill", "3"),
@@ -103,12 +93,12 @@ def test_forms_of_answers(answer):
     assert passages_in(["", {"text": " "}, {"text": "", "contents": "It burnt."}]) == (Passage("It burnt."),)
 
 
-def test_a_pickle_has_the_address_and_nothing_else():
+def test_search_service_pickles_its_address():
     copy = pickle.loads(pickle.dumps(SearchService("http://127.0.0.1:9/search", timeout=7)))
     assert (copy.url, copy.timeout) == ("http://127.0.0.1:9/search", 7)
 
 
-def test_questions_without_passages_are_labelled_from_a_service(search_service, tmp_path):
+def test_label_retrieves_from_a_search_service(search_service, tmp_path):
     rows = [{"id": "q", "question": "Who runs the mill?", "answers": ["mill"]}]
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["label", "--input", str(tmp_path / "questions.jsonl"), "--labeler", "contains", "--top_k", "2"]

@@ -119,7 +119,7 @@ def embedded():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["2wikimultihopqa", "hotpotqa_distractor", "nq_oracle_bm25neg"])
-def test_a_copied_question_is_not_paid(embedded, shared_data, name):
+def test_mutual_supports_of_a_copied_question(embedded, shared_data, name):
     """Questions that name the answer: "Which is longer, the Nile or the Amazon?"."""
     queries = load_input(InputOptions(str(shared_data / f"qa/{name}.jsonl.gz"))).queries
     named = [
@@ -145,7 +145,7 @@ def test_a_copied_question_is_not_paid(embedded, shared_data, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [60, 1000])
 @pytest.mark.parametrize(("question", "answer"), TARGETS)
-def test_no_text_without_the_answer_is_paid(request, embedded, question, answer, budget):
+def test_mutual_supports_resist_a_search(request, embedded, question, answer, budget):
     if (answer, budget) == ("William Shakespeare", 1000):
         reason = "since its sixth stage the judge takes some short texts with 'no' for a name (docs/results.md, traps)"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=False))

@@ -29,8 +29,9 @@ def trainer_of(policy, tokenizer, use_vllm=True):
 def synchronise(policy, times):
     """Send the weights to nowhere by TRL's own code, after a step of the adapter each time."""
     generation = VLLMGeneration.__new__(VLLMGeneration)
-    generation.model = policy
-    generation._dist = SimpleNamespace(gather_params=lambda weights: nullcontext(), is_fsdp=False)
+    vars(generation).update(
+        model=policy, _dist=SimpleNamespace(gather_params=lambda weights: nullcontext(), is_fsdp=False)
+    )
     for step in range(times):
         with torch.no_grad():
             for name, weight in policy.named_parameters():
@@ -50,22 +51,31 @@ def share_that_moved(before, after):
 
 
 @pytest.mark.parametrize("use_vllm", [True, False])
-def test_beliefs_after_80_synchronisations(use_vllm, tiny_reader, tiny_scorer):
+def test_base_weights_after_80_synchronisations(use_vllm, tiny_reader, tiny_scorer):
     """With the copy they are the same to the bit; without it, as before there was one, they are others."""
     policy = new_policy(tiny_reader)
     reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0, reader="policy-base")
     reward.attach(trainer_of(policy, tiny_scorer.sampler.tokenizer, use_vllm))
     before, base = reward(**COLUMNS), base_of(policy)
     synchronise(policy, 80)
-    reward._beliefs.clear()
     drifted = base_of(policy)
-    after = reward(**COLUMNS)
+    after = reward(**{**COLUMNS, "answers": [["ida voss"]] * 3})  # not from the memory, and judged alike
     assert share_that_moved(base, drifted) > 0.2
     assert (after == before) is use_vllm
     assert all(torch.equal(weight, drifted[name]) for name, weight in base_of(policy).items())
 
 
-def test_weights_return_after_an_exception(tiny_reader):
+def test_policy_reader_follows_the_policy(tiny_reader, tiny_scorer):
+    policy = new_policy(tiny_reader)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, reader="policy")
+    reward.attach(trainer_of(policy, tiny_scorer.sampler.tokenizer))
+    before = reward(**COLUMNS)
+    assert reward(**COLUMNS) == before
+    synchronise(policy, 1)  # a step of the adapter
+    assert reward(**COLUMNS) != before
+
+
+def test_base_weights_return_after_an_exception(tiny_reader):
     policy = new_policy(tiny_reader)
     kept, base = BaseWeights(policy), base_of(policy)
     synchronise(policy, 3)
@@ -76,18 +86,7 @@ def test_weights_return_after_an_exception(tiny_reader):
     assert all(torch.equal(weight, drifted[name]) for name, weight in base_of(policy).items())
 
 
-def test_only_adapted_weights_are_copied(tiny_reader):
-    policy = new_policy(tiny_reader, targets=["v_proj"])
-    assert [tuple(each.shape) for each in BaseWeights(policy)._copies] == [(16, 32)] * 2
-
-
-def test_the_policy_itself_needs_no_copy(tiny_reader, tiny_scorer):
-    reward = SePerReward(tiny_scorer, reader="policy")
-    reward.attach(trainer_of(new_policy(tiny_reader), tiny_scorer.sampler.tokenizer))
-    assert reward._reader._base is None
-
-
-def test_quantized_bases_are_refused(tiny_reader):
+def test_base_weights_refuse_a_quantized_base(tiny_reader):
     policy = new_policy(tiny_reader)
     layer = policy.get_base_model().model.layers[0].self_attn.q_proj.base_layer
     layer.weight = torch.nn.Parameter(torch.zeros(32, 16, dtype=torch.uint8), requires_grad=False)

@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from seper_reward.reward.credit import (
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, read_rollouts
-from seper_reward.reward.trainer import messages_by_mask
+from seper_reward.reward.trainer import messages_by_mask, refuse_credit
 from seper_reward.reward.turns import Turn
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
 from tests.helpers import ENVIRONMENT
@@ -32,7 +33,7 @@ from tests.tiny_models import make_reader
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_failed_call_is_charged_to_the_message_that_made_it():
+def test_turn_rewards_charge_the_failed_call():
     measured = Measured(estimates(0.5), (1.0,))
     weights = RewardWeights(price=0.2)
     said = {"role": "assistant", "content": "Ann"}
@@ -49,12 +50,12 @@ def test_a_failed_call_is_charged_to_the_message_that_made_it():
 
 def slowly(credit, beliefs):
     """Every pair of message and later message: the sum of all that followed, less the belief before the message."""
-    searches, found = list(credit.searches), []
+    searches, others, found = list(credit.searches), credit.others or [0.0] * len(credit.calls), []
     for at in range(len(credit.calls)):
         total = 0.0
         for later in range(at, len(credit.calls)):
             done = sum(credit.calls[:later])
-            total += sum(searches[done : done + credit.calls[later]]) + credit.by_message[later]
+            total += sum(searches[done : done + credit.calls[later]]) + others[later]
         found.append(total + credit.answer - beliefs[sum(credit.calls[:at])])
     return found
 
@@ -71,14 +72,8 @@ def credits_of_a_policy(draw):
 
 
 @given(credits_of_a_policy(), st.lists(numbers, min_size=9, max_size=9))
-def test_advantages_are_those_of_the_slow_loop(credit, beliefs):
+def test_advantages_over_reader_are_the_slow_loops(credit, beliefs):
     assert advantages_over_reader(credit, beliefs) == pytest.approx(slowly(credit, beliefs), abs=1e-9)
-
-
-def test_advantages_by_hand():
-    two = Credit((1, 0, 1, 0), (-0.1, 0.4), 0.6)  # its second message failed to search
-    found = advantages_over_reader(two, [0.2, 0.3, 0.5])
-    assert found == pytest.approx([0.9 - 0.2, 1.0 - 0.3, 1.0 - 0.3, 0.6 - 0.5])
 
 
 def every_rollout(logits):
@@ -93,7 +88,7 @@ def every_rollout(logits):
     return rollouts
 
 
-def test_over_the_reader_the_gradient_is_that_of_the_expected_reward_whatever_it_believes():
+def test_advantages_over_reader_keep_the_gradient():
     logits = torch.tensor([0.3, -0.5, 0.2, -0.4, 0.6], dtype=torch.float64, requires_grad=True)
     rollouts = every_rollout(logits)
     chances = [torch.stack(asked).prod() for asked, _ in rollouts]
@@ -108,7 +103,7 @@ def test_over_the_reader_the_gradient_is_that_of_the_expected_reward_whatever_it
     assert torch.allclose(found, gradient, atol=1e-12)
 
 
-def test_over_the_reader_it_does_not_matter_whether_the_start_is_subtracted():
+def test_advantages_over_reader_are_free_of_closed_book():
     rollout = Rollout("q", ("a",), (Turn("a", (Passage("x"),)),), "a", calls=(1, 0))
     measured = Measured(estimates(0.25, 0.75), (1.0,))
     for closed_book in (False, True):
@@ -122,7 +117,7 @@ def estimates(*sepers):
     return tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)
 
 
-def test_rewards_per_turn_sum_up_to_the_reward_to_the_bit(tiny_scorer):
+def test_turn_rewards_sum_up_to_the_bit(tiny_scorer):
     texts = ["Ida Voss runs Hallow's mill.", "Sheep graze on the hill.", "Rain fell on Hallow."]
     completion = []
     for text in texts:
@@ -147,23 +142,15 @@ def test_rewards_per_turn_sum_up_to_the_reward_to_the_bit(tiny_scorer):
         (Rollout("q", (), (), "a", calls=(0,)), "not scored"),
     ],
 )
-def test_where_there_is_no_reward_per_turn(tiny_scorer, rollout, reason):
+def test_turn_rewards_may_be_unknown(tiny_scorer, rollout, reason):
     with pytest.raises(UnscorableError, match=reason):
         SePerReward(tiny_scorer, price=0.0).turn_rewards(rollout)
 
 
-def test_messages_by_mask():
-    assert messages_by_mask(torch.tensor([False, True, True, False, False, True])).tolist() == [-1, 0, 0, -1, -1, 1]
-
-
 HOUSES = {str(at): Passage(f"House {at} belongs to Owner {at}.", id=str(at)) for at in range(4)}
 QUESTIONS = [
-    {
-        "prompt": [{"role": "user", "content": f"Who owns house {at}?"}],
-        "question": f"Who owns house {at}?",
-        "answers": [f"Owner {at}"],
-    }
-    for at in range(2)
+    {"prompt": [{"role": "user", "content": text}], "question": text, "answers": [f"Owner {at}"]}
+    for at, text in enumerate(f"Who owns house {at}?" for at in range(4))
 ]
 
 
@@ -190,7 +177,7 @@ class Spying(TurnCreditGRPOTrainer):
         return [[*range(20, 22 + place % 3), end] for place in range(len(prompt_ids))], None
 
 
-def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS, **changes):
+def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS[:2], **changes):
     tokenizer = AutoTokenizer.from_pretrained(reader)
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text()
     options = {
@@ -234,7 +221,7 @@ def scripted(monkeypatch):
     monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", parse)
 
 
-def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch):
+def test_credit_trainer_with_trls_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch):
     """Tokens of each message have its advantage, beside another reward that counts for all of them."""
     scripted(monkeypatch)
     reward = SePerReward(tiny_scorer, price=0.1)
@@ -262,14 +249,10 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
         group = [credit_of(*recorded[row]) for row in rows]
         # what followed, less what the reader believed when the message was written
         believed = [[belief.seper for belief in recorded[row][1].beliefs] for row in rows]
-        expected = list(map(slowly, group, believed))
-        for row, found in zip(rows, expected, strict=True):
-            runs = messages_by_mask(mask[row])
+        for row, values in zip(rows, map(slowly, group, believed), strict=True):
             beside = lengths[row] - sum(lengths[start : start + 4]) / 4
-            for message, value in enumerate(found):
-                assert advantages[row][runs == message].tolist() == pytest.approx(
-                    [beside + 2 * value] * int((runs == message).sum()), abs=1e-5
-                )
+            by_token = torch.tensor(values)[messages_by_mask(mask[row])[mask[row]]]
+            assert torch.allclose(advantages[row][mask[row]], beside + 2 * by_token, atol=1e-5)
 
 
 class Pretending(Spying):
@@ -284,7 +267,7 @@ class Pretending(Spying):
         return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
 
 
-def test_a_rollout_whose_messages_are_not_found_has_one_advantage(tmp_path, tiny_reader, tiny_scorer):
+def test_credit_trainer_keeps_undivided_rollouts_whole(tmp_path, tiny_reader, tiny_scorer):
     reward = SePerReward(tiny_scorer, price=0.1)
     make = search_environment(Finds())
     questions = [QUESTIONS[0], {**QUESTIONS[1], "answers": []}]  # the second cannot be scored
@@ -314,7 +297,7 @@ def passage_mask(tokenizer):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
+def test_credit_trainer_with_passage_tags(tmp_path, tiny_scorer, masked):
     """Texts of a rollout function, as Search-R1's; without a mask of what the policy wrote they are not divided."""
     reader = make_reader(tmp_path / "reader", whole=True)  # one of its tokens is the end of a tag and the next start
 
@@ -322,19 +305,13 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
         tokenizer = trainer.processing_class
         texts = [SAID if place % 2 else "Owner 1" for place in range(len(prompts))]
         ids = [[*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.eos_token_id] for text in texts]
-        made = {
-            "prompt_ids": [tokenizer(prompt).input_ids for prompt in prompts],
-            "completion_ids": ids,
-            "logprobs": [[0.0] * len(row) for row in ids],
-        }
+        made = {"prompt_ids": [tokenizer(prompt).input_ids for prompt in prompts], "completion_ids": ids}
         if masked:
-            made["env_mask"] = [
-                passage_mask(tokenizer) if place % 2 else [1] * len(ids[place]) for place in range(len(ids))
-            ]
-        return made
+            made["env_mask"] = [passage_mask(tokenizer) if at % 2 else [1] * len(row) for at, row in enumerate(ids)]
+        return {**made, "logprobs": [[0.0] * len(row) for row in ids]}
 
     reward = SePerReward(tiny_scorer, price=0.1, passage_tag="information")
-    questions = [{**row, "prompt": row["question"]} for row in QUESTIONS]
+    questions = [{**row, "prompt": row["question"]} for row in QUESTIONS[:2]]
     trainer = trainer_of(tmp_path, reader, [reward], questions=questions, rollout_func=rollouts)
     with reward.recording() as recorded:
         trainer.train()
@@ -351,37 +328,30 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
     for value in batch["advantages"][1].unique().tolist():
         kept = (batch["advantages"][1] == value) & batch["completion_mask"][1].bool()
         of_text[decode(ids[kept], skip_special_tokens=True)] = value
-    in_order = sorted(of_text, key=SAID.find)
-    assert in_order == [
-        "<search>house 0</search",
-        "><information>House 0 belongs to Owner 0.</information>",
-        "Owner 0",
-    ]
-    query, passage, answer = (of_text[text] for text in in_order)
-    expected = slowly(credit_of(rollout, score), [belief.seper for belief in score.beliefs])
-    assert [query, answer] == pytest.approx(expected, abs=1e-5)
-    assert passage == 0.0
+    query, answer = slowly(credit_of(rollout, score), [belief.seper for belief in score.beliefs])
+    assert of_text == {
+        "<search>house 0</search": pytest.approx(query, abs=1e-5),
+        "><information>House 0 belongs to Owner 0.</information>": 0.0,
+        "Owner 0": pytest.approx(answer, abs=1e-5),
+    }
 
 
 @pytest.mark.parametrize(
-    ("reward", "options", "message"),
+    ("weights", "options", "message"),
     [
-        ({"answer_weight": 0.0}, {}, "answer_weight and gain_weight above 0"),
-        ({"gain_weight": 0.0}, {}, "answer_weight and gain_weight above 0"),
-        ({}, {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
-        (
-            {},
-            {"multi_objective_aggregation": "normalize_then_sum"},
-            "needs multi_objective_aggregation='sum_then_normalize'",
-        ),
+        ([RewardWeights(answer_weight=0.0)], {}, "answer_weight and gain_weight above 0"),
+        ([RewardWeights(gain_weight=0.0)], {}, "answer_weight and gain_weight above 0"),
+        ([RewardWeights()], {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
+        ([RewardWeights()], {"multi_objective_aggregation": "x"}, "needs multi_objective_aggregation='sum_then_norm"),
     ],
 )
-def test_settings_that_do_not_go_together(tmp_path, tiny_reader, tiny_scorer, reward, options, message):
+def test_refuse_credit(weights, options, message):
+    fine = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
     with pytest.raises(ValueError, match=message):
-        trainer_of(tmp_path, tiny_reader, [SePerReward(tiny_scorer, **reward)], **options)
+        refuse_credit(weights, SimpleNamespace(**{**fine, **options}))
 
 
-def test_credit_needs_a_reward_of_ours(tmp_path, tiny_reader):
+def test_credit_trainer_needs_a_reward_of_ours(tmp_path, tiny_reader):
     with pytest.raises(ValueError, match="must contain a SePerReward, got none"):
         trainer_of(tmp_path, tiny_reader, [lambda completion_ids, **_: [0.0] * len(completion_ids)])
 
@@ -414,16 +384,15 @@ with reward.recording() as recorded:
 assert len(recorded) == 2
 group = gather_object([credit_of(*row) for row in recorded])  # two rollouts of each rank
 assert [credit.calls for credit in group] == [(0,), (1, 0)] * 2
-rank = trainer.accelerator.process_index
 for row, (rollout, score) in enumerate(recorded):
     (first, *_) = slowly(credit_of(rollout, score), [belief.seper for belief in score.beliefs])
     assert batch["advantages"][row, 0].item() == pytest.approx(first, abs=1e-5)
-print(f"rank {rank} is right\\n", end="")  # in one piece, as two ranks write
+print("is right\\n", end="")  # in one piece, as two ranks write
 """
 
 
 @pytest.mark.slow
-def test_a_group_over_two_ranks(tmp_path, tiny_reader, tiny_entailment):
+def test_credit_trainer_on_two_ranks(tmp_path, tiny_reader, tiny_entailment):
     (tmp_path / "script.py").write_text(TWO_RANKS)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     done = subprocess.run(
@@ -431,7 +400,4 @@ def test_a_group_over_two_ranks(tmp_path, tiny_reader, tiny_entailment):
         env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(line for line in done.stdout.splitlines() if "is right" in line) == [
-        "rank 0 is right",
-        "rank 1 is right",
-    ]
+    assert done.stdout.count("is right") == 2

@@ -49,8 +49,13 @@ def said(environment, prompt, completion):
 
 
 @pytest.fixture(scope="module")
-def retriever():
-    return CachedRetriever(Counting(BM25Retriever(HOUSES)))
+def counting():
+    return Counting(BM25Retriever(HOUSES))
+
+
+@pytest.fixture(scope="module")
+def retriever(counting):
+    return CachedRetriever(counting)
 
 
 @pytest.fixture(scope="module")
@@ -58,25 +63,32 @@ def make(tiny_reader, retriever):
     return search_environment(retriever, top_k=2, max_turns=2, tokenizer=AutoTokenizer.from_pretrained(tiny_reader))
 
 
+def trainer_of(folder, reader, rewards, rows, factory, **options):
+    arguments = trl.GRPOConfig(
+        output_dir=str(folder), max_steps=1, per_device_train_batch_size=4, num_generations=len(SCRIPTS), use_cpu=True,
+        max_completion_length=300, bf16=False, save_strategy="no", report_to="none", disable_tqdm=True, **options,
+    )  # fmt: skip
+    return Scripted(
+        model=AutoModelForCausalLM.from_pretrained(reader),
+        reward_funcs=list(rewards),
+        args=arguments,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=with_tool_template(AutoTokenizer.from_pretrained(reader)),
+        environment_factory=factory,
+    )
+
+
 @pytest.fixture(scope="module")
 def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, retriever, make):
     """Return a trainer that made one step, with rewards in process, and one by a server that is awaited."""
     torch.manual_seed(0)
+    options = {"steps_per_generation": 4, "max_tool_calling_iterations": 3, "scale_rewards": "none"}
     with ServerThread(tiny_scorer) as server, project_completions_only():
         rewards = [delta(tiny_scorer), both(tiny_scorer), both(server.url, AsyncSePerReward, name="awaited")]
-        trainer = Scripted(
-            model=AutoModelForCausalLM.from_pretrained(tiny_reader),
-            reward_funcs=list(rewards),
-            args=trl.GRPOConfig(
-                output_dir=str(tmp_path_factory.mktemp("run")), max_steps=1, per_device_train_batch_size=4,
-                steps_per_generation=4, num_generations=len(SCRIPTS), max_completion_length=300, use_cpu=True,
-                bf16=False, save_strategy="no", report_to="none", disable_tqdm=True, max_tool_calling_iterations=3,
-                logging_steps=1, learning_rate=1e-2, scale_rewards="none",
-            ),
-            train_dataset=Dataset.from_list(ROWS),
-            processing_class=with_tool_template(AutoTokenizer.from_pretrained(tiny_reader)),
-            environment_factory=environments(make, tiny_scorer),
-        )  # fmt: skip
+        folder, factories = tmp_path_factory.mktemp("run"), environments(make, tiny_scorer)
+        trainer = trainer_of(
+            folder, tiny_reader, rewards, ROWS, factories, logging_steps=1, learning_rate=1e-2, **options
+        )
         prefetch_searches(trainer, retriever)
         before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
         trainer.train()
@@ -85,11 +97,18 @@ def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, retriever, make):
     return trainer
 
 
-def test_several_types_of_environments_in_a_batch(synchronous):
+def test_reward_of_several_environments(synchronous):
     """Rows of another environment get no reward of ours; what is awaited is what is computed in process."""
-    by_environment = defaultdict(list)
+    by_environment, prompts = defaultdict(list), set()
     for key, scores in synchronous.scored.items():
-        by_environment[json.loads(key)[0]].append(scores)
+        name, prompt, _ = json.loads(key)
+        by_environment[name].append(scores)
+        prompts.add((name, prompt))
+    assert prompts == {  # which the environments own
+        *(("search", f"Who owns house {at}?") for at in range(2)),
+        ("library", "Who owns house 2?"),
+        ("game", "How tall is house 3?"),
+    }
     assert {name: len(rows) for name, rows in by_environment.items()} == {"search": 8, "library": 4, "game": 4}
     for scores in by_environment["search"]:
         assert scores["awaited"] == pytest.approx(scores["both"], abs=1e-5)
@@ -106,18 +125,9 @@ def test_several_types_of_environments_in_a_batch(synchronous):
     assert log["awaited/seconds_reward"] > 0
 
 
-def test_environments_own_their_prompts(synchronous):
-    assert {tuple(json.loads(key)[:2]) for key in synchronous.scored} == {
-        ("search", "Who owns house 0?"),
-        ("search", "Who owns house 1?"),
-        ("library", "Who owns house 2?"),
-        ("game", "How tall is house 3?"),
-    }
-
-
-def test_searches_of_all_rollouts_in_one_batch(synchronous, retriever):
+def test_prefetch_searches_retrieves_in_one_batch(synchronous, counting):
     """TRL calls tools one after another; the retriever is asked once per turn, for each query once."""
-    first, second = retriever._retriever.asked
+    first, second = counting.asked
     assert sorted(first) == ["ferry", "house 0", "house 1", "house 2", "house 3"]
     assert sorted(second) == ["blue house 0", "blue house 1", "blue house 2", "blue house 3"]
 
@@ -129,26 +139,16 @@ class Down:
         raise ConnectionError("http://localhost:8000 did not answer 4 times")
 
 
-def test_a_search_service_that_is_down_stops_the_training(tmp_path, tiny_reader, tiny_scorer):
+def test_reward_stops_training_without_a_search_service(tmp_path, tiny_reader, tiny_scorer):
     """TRL shows a policy the errors of its tools and goes on, which would train it never to search."""
     with project_completions_only():
-        trainer = Scripted(
-            model=AutoModelForCausalLM.from_pretrained(tiny_reader),
-            reward_funcs=[both(tiny_scorer)],
-            args=trl.GRPOConfig(
-                output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=4, num_generations=len(SCRIPTS),
-                max_completion_length=200, use_cpu=True, bf16=False, report_to="none", disable_tqdm=True,
-            ),
-            train_dataset=Dataset.from_list(ROWS[:2]),
-            processing_class=with_tool_template(AutoTokenizer.from_pretrained(tiny_reader)),
-            environment_factory=search_environment(Down()),
-        )  # fmt: skip
+        trainer = trainer_of(tmp_path, tiny_reader, [both(tiny_scorer)], ROWS[:2], search_environment(Down()))
         with pytest.raises(RuntimeError, match=r"search tool failed.* did not answer 4 times") as raised:
             trainer.train()
     assert isinstance(raised.value.__cause__, ConnectionError)
 
 
-def test_the_trainer_of_the_release_is_found(monkeypatch):
+def test_trainer_class_of_the_release(monkeypatch):
     """TRL 1.18 exports the class and has no submodules of trl.experimental.async_grpo; a worker may be missing."""
     assert trainer_class().__name__ == "AsyncGRPOTrainer"
 
@@ -219,7 +219,7 @@ def test_async_grpo_scores_as_the_synchronous_trainer(child, synchronous):
 
 
 @pytest.mark.parametrize("kind", ["bm25", "dense"])
-def test_what_a_child_process_gets_can_be_pickled(tiny_encoder, tiny_sampler, kind):
+def test_search_environment_pickles(tiny_encoder, tiny_sampler, kind):
     """As TRL checks before it starts the child."""
     from sentence_transformers import SentenceTransformer
 
@@ -237,10 +237,8 @@ def test_what_a_child_process_gets_can_be_pickled(tiny_encoder, tiny_sampler, ki
     assert is_async_callable(reward)
 
 
-def test_an_async_reward_in_front_of_a_reader_in_process_is_refused(tiny_scorer):
-    for arguments in ((tiny_scorer,), (tiny_scorer, "policy")):
+def test_async_reward_refuses_a_reader_in_process(tiny_scorer):
+    for reader in ("separate", "policy"):
         with pytest.raises(ValueError, match="needs a reader that runs elsewhere: the URL of"):
-            AsyncSePerReward(
-                arguments[0], answer_weight=0.0, reader=arguments[1] if len(arguments) > 1 else "separate", price=0.0
-            )
-    assert not is_async_callable(SePerReward(tiny_scorer, answer_weight=0.0, price=0.0))
+            AsyncSePerReward(tiny_scorer, reader=reader)
+    assert not is_async_callable(SePerReward(tiny_scorer))

@@ -15,19 +15,9 @@ from trl.kernels.chunked_logprob import _use_triton
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
-from seper_reward.types import Passage
+from tests.reward.test_credit import HOUSES, QUESTIONS
 from tests.serving.helpers import ServerThread
 from trainers.runs import project_completions_only
-
-CORPUS = {str(at): Passage(f"House {at} belongs to Owner {at}.", id=str(at)) for at in range(4)}
-QUESTIONS = [
-    {
-        "prompt": [{"role": "user", "content": f"Who owns house {at}?"}],
-        "question": f"Who owns house {at}?",
-        "answers": [f"Owner {at}"],
-    }
-    for at in range(4)
-]
 
 
 class Spying(trl.GRPOTrainer):
@@ -71,7 +61,7 @@ def train(folder, reader, rewards, weights=None):
         train_dataset=Dataset.from_list(QUESTIONS),
         processing_class=tokenizer,
         peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
-        environment_factory=search_environment(BM25Retriever(CORPUS)),
+        environment_factory=search_environment(BM25Retriever(HOUSES)),
     )
     for reward in rewards:
         if isinstance(reward, SePerReward) and reward.reader != "separate":
@@ -91,7 +81,7 @@ def alone(tmp_path_factory, tiny_reader):
 
 
 @pytest.mark.parametrize("reader", [pytest.param("separate", marks=pytest.mark.slow), "policy-base", "policy"])
-def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer, reader, alone):
+def test_reward_leaves_training_alone(tmp_path, tiny_reader, tiny_scorer, reader, alone):
     reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1, reader=reader)
     beside = train(tmp_path / "beside", tiny_reader, [arbitrary, reward], weights=[1.0, 0.0])
     assert alone.said == beside.said
@@ -107,14 +97,11 @@ def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer,
 
 
 @pytest.mark.slow
-def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer):
+def test_reward_of_a_shared_server(tmp_path, tiny_reader, tiny_scorer):
     """TRL trains with the server's rewards while another trainer posts rollouts; both get the right rewards."""
     rollouts = [{"question": row["question"], "answers": row["answers"], "completion": "Owner 1"} for row in QUESTIONS]
-    body = {"rollouts": [{**row, "passages": [CORPUS[str(at)].text]} for at, row in enumerate(rollouts)]}
-    columns = {name: [row[name] for row in QUESTIONS] for name in ("question", "answers")}
-    expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
-        **columns, passages=[[CORPUS[str(at)].text] for at in range(4)]
-    )
+    body = {"rollouts": [{**row, "passages": [HOUSES[str(at)].text]} for at, row in enumerate(rollouts)]}
+    expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(WITH_PASSAGES))
     in_process = train(tmp_path / "in_process", tiny_reader, [SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)])
     found, trained = [], threading.Event()
 
@@ -137,9 +124,17 @@ def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer
         assert len(one) == 2
 
 
-def test_rloo(tmp_path, tiny_reader, tiny_scorer):
+WITH_PASSAGES = [
+    {**row, "prompt": row["question"], "passages": [HOUSES[str(at)].text]} for at, row in enumerate(QUESTIONS)
+]
+
+
+def columns_of(rows):
+    return {name: [row[name] for row in rows] for name in ("question", "answers", "passages")}
+
+
+def test_reward_in_rloo(tmp_path, tiny_reader, tiny_scorer):
     """Without tools: passages from a dataset column, plain prompts."""
-    rows = [{**row, "prompt": row["question"], "passages": [CORPUS[str(at)].text]} for at, row in enumerate(QUESTIONS)]
     arguments = trl.RLOOConfig(
         output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=4, num_generations=2, report_to="none",
         max_completion_length=8, use_cpu=True, bf16=False, save_strategy="no", disable_tqdm=True, logging_steps=1,
@@ -150,7 +145,7 @@ def test_rloo(tmp_path, tiny_reader, tiny_scorer):
         model=AutoModelForCausalLM.from_pretrained(tiny_reader),
         reward_funcs=[SePerReward(tiny_scorer, answer_weight=0.0, price=0.0), answer],
         args=arguments,
-        train_dataset=Dataset.from_list(rows),
+        train_dataset=Dataset.from_list(WITH_PASSAGES),
         processing_class=AutoTokenizer.from_pretrained(tiny_reader),
     )
     trainer.train()
@@ -158,21 +153,14 @@ def test_rloo(tmp_path, tiny_reader, tiny_scorer):
     assert log["seper/search_rate"] == log["answer/search_rate"] == 1.0
     assert "answer/baseline" not in log  # it needs no belief
     assert "rewards/answer/mean" in log
-    expected = [
-        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
-            **{name: [row[name]] for name in ("question", "answers", "passages")}
-        )
-        for row in rows
-    ]
-    assert min(expected)[0] <= log["rewards/seper/mean"] <= max(expected)[0]
+    expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(WITH_PASSAGES))
+    assert min(expected) <= log["rewards/seper/mean"] <= max(expected)
 
 
-def test_projecting_completions_only_changes_nothing(tmp_path, tiny_reader, alone):
+def test_project_completions_only_changes_nothing(tmp_path, tiny_reader, alone):
     with project_completions_only():
         fewer = train(tmp_path / "fewer", tiny_reader, [arbitrary])
     one, other = weights_of(alone), weights_of(fewer)
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
-    assert any(
-        not torch.equal(one[name], torch.zeros_like(one[name])) for name in one if "lora_B" in name
-    )  # it trained
+    assert any(one[name].any() for name in one if "lora_B" in name)  # it trained
     assert trl.trainer.utils._use_triton is _use_triton

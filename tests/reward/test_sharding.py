@@ -1,6 +1,5 @@
 """A policy whose weights are sharded over two ranks: the reward reads with it, and training does not notice."""
 
-import copy
 import importlib.util
 import os
 from contextlib import suppress
@@ -24,6 +23,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_modul
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
+from seper_reward.reward.policy_reader import PolicyReader
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded, whole_policy
 from seper_reward.runtime.cache import Cache
@@ -31,15 +31,13 @@ from seper_reward.scorer import SePerScorer
 from tests.helpers import on_two_ranks
 
 IDS = torch.arange(40, 52)[None]
-KINDS = ["FSDP1", "FSDP2", pytest.param("FSDP1 as PEFT", marks=pytest.mark.slow)]
-KINDS.append(pytest.param("FSDP2 in bfloat16", marks=pytest.mark.slow))
-ZERO3 = pytest.param(
-    "ZeRO-3",
-    marks=[
-        pytest.mark.slow,  # it compiles an operator of its own
-        pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed"),
-    ],
-)
+NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
+KINDS = [
+    "FSDP1",
+    "FSDP2",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("FSDP1 as PEFT", "FSDP2 in bfloat16")),
+]
+KINDS.append(pytest.param("ZeRO-3", marks=[pytest.mark.slow, NO_DEEPSPEED]))  # it compiles an operator of its own
 
 
 def new_policy(folder):
@@ -131,8 +129,8 @@ def columns_of(passages):
 PASSAGES = [f"Ida Voss painted mill {number}." for number in range(5)]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, ZERO3])
-def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_judge, tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_reward_reads_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_judge, tmp_path):
     """The rewards are those of the base, each rank reads as often as it likes, and training goes on to the bit."""
     scorer = SePerScorer(tiny_sampler, tiny_judge, prompt="brief", cache=Cache(":memory:"))
 
@@ -149,7 +147,9 @@ def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_jud
         values = reward(**columns_of(PASSAGES if number else PASSAGES[:1]))
         again = reward(**columns_of(PASSAGES[:1]))  # nothing is left to read
         losses.append(step())
-        with suppress(KeyError), reward._reader.scorer() as reader:
+        lending = PolicyReader(scorer, "policy-base")
+        lending.attach(trainer)
+        with suppress(KeyError), lending.scorer() as reader:
             identity = reader.sampler.weights_hash
             if number:
                 raise KeyError("one rank fails")
@@ -159,7 +159,7 @@ def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_jud
 
     whole = tiny_sampler
     if kind.endswith("bfloat16"):
-        model = copy.deepcopy(tiny_sampler._model)
+        model = AutoModelForCausalLM.from_pretrained(tiny_reader).eval()
         for weight in model.parameters():  # and not buffers
             weight.data = weight.data.bfloat16()
         whole = tiny_sampler.reading_with(model)
@@ -192,14 +192,11 @@ def varied(completion_ids, **_):
 
 
 @pytest.mark.slow
-def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
+def test_reward_while_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
     """Its own generation and loss; the base that reads has the rewards of a whole reader, and training goes on."""
 
     def log(reader):
-        rows = [
-            {"prompt": "Who?", **{name: column[0] for name, column in columns_of([passage]).items()}}
-            for passage in PASSAGES[:4]
-        ]
+        row = {"prompt": "Who?", "question": "Who?", "answers": ["Ida Voss"]}
         arguments = trl.GRPOConfig(
             output_dir=str(tmp_path / reader), max_steps=2, per_device_train_batch_size=2, num_generations=4, seed=3,
             max_completion_length=8, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
@@ -211,7 +208,7 @@ def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
             model=AutoModelForCausalLM.from_pretrained(tiny_reader),
             reward_funcs=[reward, varied],
             args=arguments,
-            train_dataset=Dataset.from_list(rows),
+            train_dataset=Dataset.from_list([{**row, "passages": [text]} for text in PASSAGES[:4]]),
             processing_class=AutoTokenizer.from_pretrained(tiny_reader),
             peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
         )
@@ -237,14 +234,13 @@ def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
     assert min(borrowed[2::3]) > 0  # it trained
 
 
-def test_a_policy_that_is_not_sharded():
+def test_whole_policy_without_sharding():
     model = torch.nn.Linear(2, 2)
-    trainer = trainer_of(model, None)
-    with whole_policy(trainer) as (policy, sharding):
+    with whole_policy(trainer_of(model, None)) as (policy, sharding):
         assert (policy, sharding) == (model, "")
 
 
-def test_what_cannot_be_gathered_is_refused(tmp_path):
+def test_whole_policy_refuses_tensor_parallelism(tmp_path):
     """Tensor parallelism: a forward pass of any rank needs the others."""
 
     def rank(_):

@@ -6,14 +6,12 @@ import pytest
 import torch
 from transformers import TrainerState
 
-from seper_reward.batching import prompt_cost
-from seper_reward.reward.beliefs import BeliefMemory
+from seper_reward.reward.beliefs import BeliefMemory, size_in_bytes
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.shared import cut, gather, scatter
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime import distributed
-from seper_reward.runtime.distributed import gathered
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Estimate, Measured, Passage, UnscorableError
 from tests.helpers import on_two_ranks
@@ -26,7 +24,7 @@ def question(number, contexts, texts=()):
     return Asked(f"Who owns house {number}?", (f"Owner {number}",), contexts, texts)
 
 
-def test_questions_are_cut_between_contexts_and_before_texts():
+def test_cut_between_contexts_and_before_texts():
     long = Passage("word " * 400)
     asked = [question(0, ((), (long,)), ("Owner 0",)), question(1, ((),)), question(2, (), ("Bob", "Ann"))]
     first, second = cut(asked, 2)
@@ -36,16 +34,12 @@ def test_questions_are_cut_between_contexts_and_before_texts():
     assert cut(asked[:1], 9).count({}) == 6  # more ranks than work
 
 
-def test_groups_of_about_the_same_size_stay_whole():
+def test_cut_keeps_even_groups_whole():
     asked = [
         question(number, tuple((passage,) for passage in CORPUS[: 5 + number % 2]), ("a",)) for number in range(4)
     ]
     assert cut(asked, 2) == [{0: asked[0], 1: asked[1]}, {2: asked[2], 3: asked[3]}]
     assert cut(asked[:3], 2)[0].keys() & cut(asked[:3], 2)[1].keys() == {1}  # three questions for two ranks
-
-
-def test_a_prompts_cost_grows_with_what_is_read():
-    assert prompt_cost("Who?", [Passage("x" * 40, "y" * 40)]) - prompt_cost("Who?", []) == 20
 
 
 def lengths(asked):
@@ -59,29 +53,23 @@ def lengths(asked):
     return results
 
 
-def in_turn(monkeypatch, asked, measure, ranks):
-    """Return what every rank gets, if this process measures the parts of all ranks in turn; and the parts."""
-    parts, results = [], []
+def in_turn(monkeypatch, requests, ranks):
+    """Return what every rank gets, if this process measures the parts of all ranks in turn."""
+    results = []
     for rank in range(ranks):
         monkeypatch.setattr("seper_reward.reward.shared.met", lambda rank=rank: (rank, ranks))
-        parts.append(scatter(asked))
-        results.append(measure(parts[-1]))
+        results.append(lengths(scatter(requests)))
     monkeypatch.setattr("seper_reward.reward.shared.gathered", lambda own: results)
-    return gather(asked, results[-1]), parts
+    return gather(requests, results[-1])
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
-def test_results_come_back_in_order(monkeypatch, ranks):
-    asked = [
-        question(number, tuple((passage,) for passage in CORPUS[: number + 1]), ("a", "bb")[: number % 3])
-        for number in range(5)
-    ]
-    found, measured = in_turn(monkeypatch, asked, lengths, ranks)
-    assert found == lengths(asked)
-    contexts = [(each.question, context) for part in measured for each in part for context in each.contexts]
-    assert sorted(contexts, key=str) == sorted(
-        ((each.question, context) for each in asked for context in each.contexts), key=str
-    )
+def test_gather_returns_results_in_order(monkeypatch, ranks):
+    contexts = [tuple((passage,) for passage in CORPUS[: number + 1]) for number in range(5)]
+    requests = [question(number, row, ("a", "bb")[: number % 3]) for number, row in enumerate(contexts)]
+    assert in_turn(monkeypatch, requests, ranks) == lengths(requests)
+    count = sum(len(request.contexts) for part in cut(requests, ranks) for request in part.values())
+    assert count == sum(map(len, contexts))  # each once
 
 
 def through_memory(asked, measure):
@@ -91,7 +79,7 @@ def through_memory(asked, measure):
     return list(map(found.of, asked))
 
 
-def test_a_context_that_cannot_be_measured_takes_no_other_with_it():
+def test_findings_keep_the_contexts_that_did_not_fail():
     asked, unread = Asked("Who?", ("Ann",), ((), (CORPUS[0],), (Passage("x" * 7),)), ("Ann",)), []
 
     def measure(rows):
@@ -108,14 +96,31 @@ def test_a_context_that_cannot_be_measured_takes_no_other_with_it():
     assert len(unread) == 3
 
 
-def test_of_a_question_cut_in_two_both_parts_fail(monkeypatch):
-    contexts = tuple((passage,) for passage in (CORPUS[0], CORPUS[1], CORPUS[2], Passage("x" * 7)))
-    asked = [question(0, contexts, ("a",)), question(1, ((),))]
-    parts = cut(asked, 2)
-    assert all(0 in part for part in parts)
-    found, _ = in_turn(monkeypatch, asked, lengths, 2)
-    assert isinstance(found[0], UnscorableError)
-    assert found[1] == lengths(asked[1:])[0]
+def test_gather_fails_both_parts_of_a_question(monkeypatch):
+    contexts = tuple((passage,) for passage in (*CORPUS[:3], Passage("x" * 7)))
+    requests = [question(0, contexts, ("a",)), question(1, ((),))]
+    assert all(0 in part for part in cut(requests, 2))
+    failed, measured = in_turn(monkeypatch, requests, 2)
+    assert isinstance(failed, UnscorableError)
+    assert measured == lengths(requests[1:])[0]
+
+
+def test_belief_memory_evicts_the_least_recent():
+    (belief,) = lengths([question(0, ((),))])[0].beliefs
+
+    def misses(memory, texts):
+        for text in texts:
+            findings = memory.recall([Asked("Who?", (), ((Passage(text),),))])
+            yield bool(findings.missing)
+            findings.add([Measured((belief,))] * len(findings.missing))
+            memory.remember(findings)
+
+    size = size_in_bytes(("Who?", (), ("A",)), belief)
+    found = list(misses(BeliefMemory(int(2.5 * size)), "ABACAB"))
+    assert found == [True, True, False, True, False, True]
+    # long texts are whole in the keys: two of them fit
+    texts = [letter * 100_000 for letter in "ABCBA"]
+    assert list(misses(BeliefMemory(250_000), texts)) == [True, True, True, False, True]
 
 
 class Counting(SePerScorer):
@@ -146,7 +151,7 @@ def columns_of(step, rows):
     return {name: column[rows] for name, column in columns.items()}
 
 
-def test_two_ranks_over_one_group_measure_each_context_once(tiny_scorer, tmp_path):
+def test_reward_on_two_ranks_measures_each_context_once(tiny_scorer, tmp_path):
     """The rewards are those of one rank; alone, two ranks measure nearly all contexts twice."""
 
     def steps(share, rows):
@@ -170,7 +175,7 @@ def test_two_ranks_over_one_group_measure_each_context_once(tiny_scorer, tmp_pat
     assert len(alone[1]) + len(other_alone[1]) == 12
 
 
-def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
+def test_reward_fails_on_both_ranks(tiny_scorer, tmp_path):
     """An engine that is away, a column of another type, and a question that cannot be scored; then it goes on."""
 
     def rank(number):
@@ -186,26 +191,21 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
             scorer.fails = None
         values = reward(**columns)
         scorer.fails = UnscorableError("it is too long") if number == 0 else None
-        return (
-            problems,
-            values,
-            reward(**columns | columns_of(3, slice(4, 8)) | {"question": ["Who?"] * 4}),
-            reward.failures,
-        )
+        other = columns_of(3, slice(4, 8)) | {"question": ["Who?"] * 4}
+        return problems, values, reward(**columns | other), reward.failures
 
     (problems, values, unscorable, failures), (others, _, also, other_failures) = on_two_ranks(rank, tmp_path)
     assert problems[0] == "RuntimeError: process 1 failed, so process 0 stops: ConnectionError: no engine"
     assert others[0] == "ConnectionError: no engine"
     assert "process 1 failed, so process 0 stops: ValueError: passages must be a list per row" in problems[1]
     assert others[1].startswith("ValueError: passages must be a list per row")
-    assert values == pytest.approx(
-        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(0, slice(0, 4))), abs=1e-5
-    )
+    alone = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)
+    assert values == pytest.approx(alone(**columns_of(0, slice(0, 4))), abs=1e-5)
     assert unscorable == also == [None] * 4
     assert failures == other_failures == {"it is too long": 4}  # rollouts of each
 
 
-def test_ranks_that_know_different_beliefs_agree(tiny_scorer, tmp_path):
+def test_reward_on_ranks_with_different_memories(tiny_scorer, tmp_path):
     """One rank has seen the question by itself; the other one has it measured, and both have the same beliefs."""
     asked = "Who painted the mill?", ("Ida Voss",)
     rollout = Rollout(*asked, (Turn("mill", (CORPUS[1],)),), "")
@@ -226,27 +226,27 @@ def test_ranks_that_know_different_beliefs_agree(tiny_scorer, tmp_path):
     assert by_one + by_other == 2  # once, by either
 
 
-def test_only_calls_with_a_state_of_the_trainer_wait_for_other_ranks(tiny_scorer, monkeypatch):
+def test_reward_meets_other_ranks_only_with_a_trainer(tiny_scorer, monkeypatch):
     """Neither those of AsyncGRPOTrainer, which passes none, nor those of threads or in front of a server."""
-    met = []
-    agreement = distributed.agreement
-    monkeypatch.setattr(distributed, "agreement", lambda: met.append(1) or agreement())
+
+    class MeetingError(Exception):
+        pass
+
+    def meet():
+        raise MeetingError
+
+    monkeypatch.setattr(distributed, "agreement", meet)
     monkeypatch.setattr("seper_reward.client.SePerClient.measure", tiny_scorer.measure)
     columns = columns_of(0, slice(0, 4))
     SePerReward(tiny_scorer)(**columns)
     SePerReward("http://127.0.0.1:9")(**columns, **STATE)
     asyncio.run(AsyncSePerReward("http://127.0.0.1:9")(**columns, **STATE))
-    assert not met
-    SePerReward(tiny_scorer)(**columns, **STATE)
-    assert met
+    with pytest.raises(MeetingError):
+        SePerReward(tiny_scorer)(**columns, **STATE)
 
 
-def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):
+def test_reward_without_a_group_shares_with_nobody(tiny_scorer):
     """As the one that a trainer starts beside its ranks: it must not wait for them."""
     assert not torch.distributed.is_initialized()
-    assert distributed.met() == (0, 1)
-    assert gathered(5) == [5]
     columns = columns_of(0, slice(0, 8))
-    assert SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns, **STATE) == pytest.approx(
-        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns)
-    )
+    assert SePerReward(tiny_scorer)(**columns, **STATE) == pytest.approx(SePerReward(tiny_scorer)(**columns))

@@ -29,7 +29,7 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(embedded_reader_folder())
 
 
-def test_smollm2_gets_tools(tokenizer):
+def test_with_tool_template_of_smollm2(tokenizer):
     assert not supports_tool_calling(tokenizer)
     assert with_tool_template(tokenizer) is tokenizer
     assert supports_tool_calling(tokenizer)
@@ -44,7 +44,7 @@ def test_smollm2_gets_tools(tokenizer):
     assert len(start) < 0.4 * len(long)
 
 
-def test_calls_are_parsed_back(tokenizer):
+def test_with_tool_template_parses_calls(tokenizer):
     with_tool_template(tokenizer)
     said = tokenizer.apply_chat_template(MESSAGES, tokenize=False).split("<|im_start|>assistant\n")[1]
     ids = tokenizer(said.split("<|im_start|>")[0].rstrip(), add_special_tokens=False).input_ids
@@ -54,12 +54,12 @@ def test_calls_are_parsed_back(tokenizer):
     assert parse_response(tokenizer, plain, prefix=[]) == {"role": "assistant", "content": "Ann"}
 
 
-def test_a_template_that_will_do_is_kept(tokenizer):
+def test_with_tool_template_keeps_a_good_template(tokenizer):
     tokenizer.chat_template = qwen2_5_chat_template
     assert with_tool_template(tokenizer).chat_template == qwen2_5_chat_template
 
 
-def test_other_tokens_are_refused():
+def test_with_tool_template_refuses_other_tokens():
     encoder = AutoTokenizer.from_pretrained(embedded_encoder_folder())
     with pytest.raises(ValueError, match=r"needs the tokens <\|im_end\|>, <\|im_start\|>"):
         with_tool_template(encoder)

@@ -1,8 +1,6 @@
 """The cache returns what was computed, once, and tells its own files from others."""
 
-import multiprocessing
 import sqlite3
-import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +9,10 @@ import pytest
 
 from seper_reward.runtime import cache as cache_module
 from seper_reward.runtime.cache import Cache, open_cache, trainer_cache
+from tests.helpers import in_forks
 
 
-def test_only_missing_values_are_computed(tmp_path):
+def test_cache_computes_only_missing_values(tmp_path):
     cache, asked = Cache(tmp_path / "sub" / "cache.sqlite"), []
 
     def compute(missing):
@@ -24,32 +23,24 @@ def test_only_missing_values_are_computed(tmp_path):
     assert cache.through(["b", "c", "a"], compute) == [{"n": 1}, {"n": 1}, {"n": 0}]
     assert asked == [[0, 1], [1]]
     assert (cache.hits, cache.misses) == (2, 3)
-    cache.close()
     assert Cache(tmp_path / "sub" / "cache.sqlite").through(["c"], compute) == [{"n": 1}]
 
 
-def test_many_keys(tmp_path):
+def test_cache_of_many_keys(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
     keys = [str(number) for number in range(2000)]
     assert cache.through(keys, lambda missing: missing) == list(range(2000))
     assert cache.through(keys, lambda missing: 1 / 0) == list(range(2000))
 
 
-def test_a_failed_computation_leaves_nothing_behind(tmp_path):
-    cache = Cache(tmp_path / "cache.sqlite")
-    with pytest.raises(ZeroDivisionError):
-        cache.through(["a"], lambda missing: 1 / 0)
-    assert cache.through(["a"], lambda missing: [1]) == [1]
-
-
-def test_an_exception_in_place_of_a_value_is_returned_and_not_stored(tmp_path):
+def test_cache_returns_exceptions_and_stores_none(tmp_path):
     cache, error = Cache(tmp_path / "cache.sqlite"), ValueError("too long")
     assert cache.through(["a", "b", "a"], lambda missing: [error, 1, error]) == [error, 1, error]
     assert cache.missing(["a", "b"]) == [0]
     assert cache.through(["b", "a"], lambda missing: [2 * at for at in missing]) == [1, 2]
 
 
-def test_threads_share_a_cache(tmp_path):
+def test_cache_shared_by_threads(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
     cache.through(["a"], lambda missing: [1])
     with ThreadPoolExecutor(4) as pool, warnings.catch_warnings():
@@ -65,19 +56,13 @@ def fill(path, start):
         cache.through([str(number)], lambda missing, number=number: [number])
 
 
-def test_processes_share_a_file(tmp_path):
+def test_cache_shared_by_processes(tmp_path):
     path = tmp_path / "cache.sqlite"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=fill, args=(path, start)) for start in (0, 25)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_forks(lambda rank: fill(path, 25 * rank), 30)
     assert Cache(path).through([str(n) for n in range(75)], lambda missing: 1 / 0) == list(range(75))
 
 
-def test_another_file_is_refused(tmp_path):
+def test_cache_refuses_another_file(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("these are my notes, not a database, " * 100)
     with pytest.raises(ValueError, match="is not a cache file"):
@@ -106,7 +91,7 @@ def edit(path, statement, *values):
         ("UPDATE entries SET checksum = ? WHERE key = 'b'", ""),
     ],
 )
-def test_a_damaged_entry_is_computed_again(tmp_path, statement, value):
+def test_cache_computes_damaged_entries_again(tmp_path, statement, value):
     path = tmp_path / "cache.sqlite"
     Cache(path).through(["a", "b", "c"], lambda missing: [1.5, 2.5, 3.5])
     edit(path, statement, value)
@@ -118,13 +103,11 @@ def test_a_damaged_entry_is_computed_again(tmp_path, statement, value):
     assert Cache(path).through(["a", "b", "c"], lambda missing: 1 / 0) == [1.5, 2.5, 3.5]
 
 
-def test_a_damaged_file_costs_time_only(tmp_path):
+def test_cache_in_a_damaged_file(tmp_path):
     """Truncated anywhere or overwritten in places, it is refused in one line, or what is missing is computed."""
     whole = tmp_path / "whole.sqlite"
     keys = [f"{at:064d}" for at in range(300)]
-    cache = Cache(whole)
-    cache.through(keys, lambda missing: [{"text": str(at) * 50} for at in missing])
-    cache.close()
+    Cache(whole).through(keys, lambda missing: [{"text": str(at) * 50} for at in missing])
     content, refused = whole.read_bytes(), []
     damaged = [content[:length] for length in (0, 10, 100, 1000, 4096, 5000, 20000, len(content) - 100)]
     damaged += [content[:at] + bytes(4096) + content[at + 4096 :] for at in (0, 4096, 8192, 40960)]
@@ -145,50 +128,43 @@ def test_a_damaged_file_costs_time_only(tmp_path):
     assert all("is not a cache file" in message and "delete it or name" in message for message in refused)
 
 
-def test_a_full_disk_costs_time_only(tmp_path):
+def test_cache_on_a_full_disk(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
-    pages = cache._database.execute("PRAGMA page_count").fetchone()[0]
-    cache._database.execute(f"PRAGMA max_page_count={pages}")
+    connection = cache._database  # the limit is that of a connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
     with pytest.warns(UserWarning, match=r"cannot be written: database or disk is full; the run continues") as told:
         values = [cache.through([key], lambda missing, key=key: [key * 10**5]) for key in "ab"]
     assert values == [["a" * 10**5], ["b" * 10**5]]
     assert len(told) == 1
-    cache._database.execute("PRAGMA max_page_count=100000")  # there is room again
+    connection.execute("PRAGMA max_page_count=100000")  # there is room again
     cache.through(["a"], lambda missing: ["a" * 10**5])
     assert Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: 1 / 0) == ["a" * 10**5]
 
 
-def test_a_file_of_an_earlier_version_is_refused(tmp_path):
+def test_cache_refuses_an_earlier_version(tmp_path):
     edit(tmp_path / "old.sqlite", "CREATE TABLE entries (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
     with pytest.raises(ValueError, match="is not a cache file of this version; delete it or name another path"):
         Cache(tmp_path / "old.sqlite")
 
 
-def test_there_is_no_log_that_processes_share_in_memory(tmp_path):
+def test_cache_has_no_log_in_shared_memory(tmp_path):
     Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: [1])
     assert not list(tmp_path.glob("*-wal")) + list(tmp_path.glob("*-shm"))
 
 
-@pytest.mark.parametrize("names", [["a", "a"], ["a", "b"]])
-def test_machines_share_no_cache(tmp_path, monkeypatch, capsys, names):
-    monkeypatch.setattr(cache_module, "gather_in_order", lambda mine: names)
-    monkeypatch.setattr(cache_module, "process_state", lambda: types.SimpleNamespace(is_main_process=True))
-    monkeypatch.setattr(cache_module.tempfile, "gettempdir", lambda: str(tmp_path / "local"))
-    (tmp_path / "local").mkdir()
-    monkeypatch.chdir(tmp_path)
-    path = Path(trainer_cache(Path("shared/run")))
-    told = capsys.readouterr().err
-    if names == ["a", "a"]:
-        assert (path, told) == (Path("shared/run/cache.sqlite"), "")
-    else:
-        assert path.is_relative_to(tmp_path / "local")
-        assert str(path) in told
-        assert trainer_cache(tmp_path / "shared" / "run") == str(path)  # a resumed run finds it again
-        assert trainer_cache(Path("shared/other")) != str(path)
-        Cache(path)
+def test_trainer_cache_is_local_on_several_machines(tmp_path, monkeypatch, capsys):
+    assert trainer_cache(tmp_path / "run") == str(tmp_path / "run" / "cache.sqlite")
+    monkeypatch.setattr(cache_module, "gather_in_order", lambda mine: ["a", "b"])
+    monkeypatch.setattr(cache_module.tempfile, "gettempdir", lambda: str(tmp_path))
+    path = trainer_cache(tmp_path / "run")
+    assert Path(path).parent.parent == tmp_path
+    assert path in capsys.readouterr().err
+    assert path == trainer_cache(tmp_path / "run") != trainer_cache(tmp_path / "other")  # a resumed run finds it again
+    Cache(path)
 
 
-def test_a_path_is_opened_and_a_cache_is_kept(tmp_path):
+def test_open_cache(tmp_path):
     cache = Cache(":memory:")
     assert open_cache(cache) is cache
     assert open_cache(None) is None

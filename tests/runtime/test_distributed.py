@@ -16,16 +16,17 @@ from tests.helpers import launch, run
 
 
 @given(st.lists(st.integers(1, 50).map(float), max_size=30), st.integers(1, 5))
-def test_every_item_once_and_loads_alike(costs, parts):
+def test_cut_by_cost_every_item_once_and_loads_alike(costs, parts):
     cuts = cut_by_cost(costs, parts)
     assert len(cuts) == parts
     assert [place for part in cuts for place in part] == list(range(len(costs)))
     loads = [sum(costs[place] for place in part) for part in cuts]
     assert all(abs(load - sum(costs) / parts) <= max(costs, default=0) for load in loads)
+    assert abs(loads[0] - sum(costs) / parts) <= max(costs, default=0) / 2  # it has one border within the sequence
 
 
 @pytest.mark.parametrize("costs", [None, [3.0, 1.0, 1.0, 7.0, 2.0, 2.0, 9.0]])
-def test_gathering_undoes_sharing(monkeypatch, costs):
+def test_gather_in_order_undoes_shard(monkeypatch, costs):
     items, sent = list("abcdefg"), {}
     for index in range(3):
         monkeypatch.setattr(
@@ -49,7 +50,7 @@ def two():
 
 
 @pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.slow), "by hand"])
-def test_two_processes(tmp_path, launcher):
+def test_together_and_gather_in_order_in_two_processes(tmp_path, launcher):
     if launcher == "torchrun":
         torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
         code = "from tests.runtime.test_distributed import two; two()"
@@ -66,7 +67,7 @@ def test_two_processes(tmp_path, launcher):
 @pytest.mark.parametrize(
     ("processes", "devices", "backend"), [(4, 1, "gloo"), (2, 2, None), (2, 0, None), (1, 1, None)]
 )
-def test_processes_that_share_a_gpu_communicate_by_gloo(monkeypatch, processes, devices, backend):
+def test_process_state_uses_gloo_on_a_shared_gpu(monkeypatch, processes, devices, backend):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
     monkeypatch.setattr("torch.accelerator.device_count", lambda: devices)
     monkeypatch.setattr("accelerate.PartialState", lambda **options: options.get("backend"))

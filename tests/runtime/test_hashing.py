@@ -8,7 +8,7 @@ from seper_reward.reader.loading import load_reader
 from seper_reward.runtime.hashing import content_key, hash_with_tokenizer, identity_hash, weights_hash
 
 
-def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
+def test_weights_hash_sees_one_weight_and_the_dtype(tiny_reader):
     model = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu")).model
     before = weights_hash(model)
     assert before == weights_hash(load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu")).model)
@@ -18,7 +18,7 @@ def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
     assert weights_hash(model) != before
 
 
-def test_a_reader_has_the_same_hash_under_another_release_of_transformers(tiny_reader, monkeypatch):
+def test_identity_hash_ignores_the_release_of_transformers(tiny_reader, monkeypatch):
     loaded = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu"))
     before = identity_hash(loaded.model, loaded.tokenizer)
     monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
@@ -32,7 +32,7 @@ def test_a_reader_has_the_same_hash_under_another_release_of_transformers(tiny_r
     assert identity_hash(loaded.model, loaded.tokenizer) != before
 
 
-def test_a_tokenizer_that_divides_texts_otherwise_is_another_reader(tiny_reader):
+def test_identity_hash_sees_the_tokenizer(tiny_reader):
     loaded = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu"))
     before = identity_hash(loaded.model, loaded.tokenizer)
     loaded.tokenizer(["a", "b c"], padding=True, truncation=True, max_length=2)  # leaves no trace
@@ -41,14 +41,14 @@ def test_a_tokenizer_that_divides_texts_otherwise_is_another_reader(tiny_reader)
     assert identity_hash(loaded.model, loaded.tokenizer) != before
 
 
-def test_a_static_embedding_has_a_hash_by_its_tokenizer(tiny_reader):
+def test_hash_with_tokenizer_of_a_static_embedding(tiny_reader):
     tokenizer = load_reader(str(tiny_reader), ModelOptions(device="cpu")).tokenizer.backend_tokenizer
     before = hash_with_tokenizer([], tokenizer)
     tokenizer.normalizer = Lowercase()
     assert hash_with_tokenizer([], tokenizer) != before
 
 
-def test_keys_tell_types_and_order_apart():
+def test_content_key_tells_types_and_order_apart():
     assert content_key("a", 1) == content_key("a", 1)
     assert len({content_key("a", 1), content_key("a", "1"), content_key(1, "a"), content_key("a1")}) == 4
     assert content_key({"x": 1, "y": 2}) == content_key({"y": 2, "x": 1})

@@ -16,7 +16,7 @@ def raised(*errors):
     return errors[-1]
 
 
-def test_the_first_cause_is_the_reason():
+def test_unreached_hub_names_the_first_cause():
     chain = raised(ConnectionError("Name or service not known"), LocalEntryNotFoundError("x"), OSError("check it"))
     assert unreached_hub(chain) == "the hub cannot be reached (Name or service not known)"
     # offline mode, and a file that is not there
@@ -24,7 +24,7 @@ def test_the_first_cause_is_the_reason():
     assert unreached_hub(OSError("no config.json")) == ""
 
 
-def test_a_loader_names_it():
+def test_helpful_errors_name_an_unreached_hub():
     chain = raised(ConnectionError("no route"), LocalEntryNotFoundError("x"), OSError("long\nadvice"))
     with (
         pytest.raises(OSError, match=r"^reader='org/name' could .* this machine, and the hub .* \(no route\)$"),

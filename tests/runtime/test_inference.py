@@ -9,7 +9,7 @@ from seper_reward.runtime.inference import inference
 from seper_reward.types import Pair
 
 
-def test_the_setting_comes_back_after_an_error():
+def test_inference_restores_the_setting_after_an_error():
     @inference()
     def failing():
         assert not torch.backends.cuda.cudnn_sdp_enabled()
@@ -22,7 +22,7 @@ def test_the_setting_comes_back_after_an_error():
     assert torch.is_grad_enabled()
 
 
-def test_threads_that_overlap_leave_the_setting_as_it_was():
+def test_inference_in_overlapping_threads():
     """Another thread's block begins within this one and ends after it."""
     began, ours_ended, found = threading.Event(), threading.Event(), []
 

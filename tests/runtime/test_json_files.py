@@ -19,7 +19,7 @@ from seper_reward.runtime.json_files import (
 ROWS = [{"key": "a", "text": "فوس \u2028 🙂"}, {"key": "b", "numbers": [0.1, -2]}, {"key": "c"}]
 
 
-def test_errors_name_file_and_line(tmp_path):
+def test_read_lines_errors_name_file_and_line(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"a": 1}\n\n{"b": 2}\n')
     with pytest.raises(ValueError, match=r"rows\.jsonl, line 2: expected JSON in UTF-8 \(.*; restore or delete"):
@@ -32,13 +32,13 @@ def test_errors_name_file_and_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"), [("{", "expected JSON in UTF-8"), ("[]", "expected a JSON object, got list")]
 )
-def test_errors_name_the_file(tmp_path, text, message):
+def test_read_json_errors_name_the_file(tmp_path, text, message):
     (tmp_path / "summary.json").write_text(text)
     with pytest.raises(ValueError, match=rf"summary\.json: {message}"):
         read_json(tmp_path / "summary.json")
 
 
-def test_what_is_written_is_read_but_for_a_torn_end(tmp_path):
+def test_read_lines_leaves_out_a_torn_end(tmp_path):
     write_lines(tmp_path / "rows", ROWS)
     assert list(read_lines(tmp_path / "rows")) == ROWS
     with (tmp_path / "rows").open("ab") as file:
@@ -46,7 +46,7 @@ def test_what_is_written_is_read_but_for_a_torn_end(tmp_path):
     assert list(read_lines(tmp_path / "rows")) == ROWS
 
 
-def test_a_link_stays_one_and_a_pipe_gets_the_text(tmp_path):
+def test_write_json_into_links_and_pipes(tmp_path):
     link, pipe = tmp_path / "link.json", tmp_path / "pipe"
     link.symlink_to(tmp_path / "target.json")
     write_json(link, {"a": 1})
@@ -60,7 +60,7 @@ def test_a_link_stays_one_and_a_pipe_gets_the_text(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "pipe", "target.json"]
 
 
-def test_a_full_disk_is_named(tmp_path):
+def test_naming_adds_the_file_to_errors(tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: '.*labels\.jsonl'"), naming(Path("labels.jsonl")):
         raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError, match=r"^mine$"), naming(Path("labels.jsonl")):

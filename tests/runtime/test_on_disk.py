@@ -1,13 +1,12 @@
 """Records on disk are a sequence like any other."""
 
-import os
-
 import pytest
 
 from seper_reward.runtime.on_disk import OnDisk
+from tests.helpers import in_forks
 
 
-def test_it_is_a_sequence_that_grows():
+def test_on_disk_is_a_sequence_that_grows():
     rows = [{"id": "é" * at, "passages": [at]} for at in range(7)]
     kept = OnDisk(rows[:5])
     assert list(kept) == rows[:5]
@@ -20,10 +19,7 @@ def test_it_is_a_sequence_that_grows():
     assert not OnDisk()
 
 
-def test_a_fork_reads_them():
+def test_on_disk_is_read_by_forks():
     kept = OnDisk(range(100))
-    child = os.fork()
-    if not child:
-        os._exit(int(list(kept) != list(range(100))))
-    assert os.waitpid(child, 0)[1] == 0
+    assert in_forks(lambda rank: list(kept), 30) == [list(range(100))] * 2
     assert kept[50] == 50

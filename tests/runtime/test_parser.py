@@ -3,19 +3,15 @@
 import itertools
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import pytest
 from transformers import TrainingArguments
 
-from seper_reward.options import Options, ScorerOptions, setting
-from seper_reward.runtime.parser import parse_options
-
-ROOT = Path(__file__).parents[2]
+from seper_reward.options import AuditSearchesOptions, ExportOptions, LabelOptions, Options, ScorerOptions, setting
+from seper_reward.runtime.parser import parse_options, refuse_missing_files
+from tests.helpers import run
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ def flags(text):
     return re.findall(r"^  (?:-h, )?(--\w+)", text, re.MULTILINE)
 
 
-def test_values():
+def test_parse_options_values():
     words = ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b", "--mode", "fast"]
     (found,) = parse_options((Command,), words, "act")
     assert found == Command(output="x", limit=3, strict=True, stop=["a", "b"], mode="fast")
@@ -109,7 +105,7 @@ def test_kinds_share_a_setting_of_one_name():
         (["--config", "nowhere.yaml"], "nowhere.yaml: no such file; `seper-reward init` writes the bundled files"),
     ],
 )
-def test_mistakes_are_one_line_with_the_nearest_name(words, message):
+def test_parse_options_mistakes_name_the_nearest(words, message):
     with pytest.raises((ValueError, OSError), match=message) as caught:
         parse_options((Command,), words, "act")
     assert "\n" not in str(caught.value)
@@ -149,7 +145,7 @@ def test_help_with_a_file_that_cannot_be_read_is_one_line(tmp_path):
         ("env: 3\n", "`env` field should be a dict"),
     ],
 )
-def test_mistakes_in_a_file_are_one_line(tmp_path, text, message):
+def test_parse_options_mistakes_in_a_file(tmp_path, text, message):
     path = tmp_path / "settings.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=message) as caught:
@@ -157,7 +153,7 @@ def test_mistakes_in_a_file_are_one_line(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_of_settings(tmp_path, monkeypatch):
+def test_parse_options_of_a_file(tmp_path, monkeypatch):
     path = tmp_path / "settings.yaml"
     path.write_text("output: a\nlimit: 7\nshare: 1\nstop: []\nenv: {SEPER_OF_A_TEST: 5}\n")
     monkeypatch.setenv("SEPER_OF_A_TEST", "")
@@ -172,22 +168,23 @@ def test_a_file_of_settings(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
-        (["label", "--input", "misspelt.jsonl"], "misspelt.jsonl: no such file or folder; correct input"),
-        (["label", "--corpus", "misspelt.csv.gz"], "misspelt.csv.gz: no such file or folder; correct corpus"),
-        (["export", "--labels", "runs/misspelt", "--output", "x"], "runs/misspelt/labels.jsonl: no such file"),
-        (["audit-searches", "misspelt.parquet"], "misspelt.parquet: no such file or folder; correct input"),
+        (LabelOptions(corpus="misspelt.csv.gz"), "misspelt.csv.gz: no such file or folder; correct corpus"),
+        (ExportOptions(labels="misspelt", output="x"), "misspelt/labels.jsonl: no such file"),
+        (AuditSearchesOptions(input="misspelt.parquet"), "misspelt.parquet: no such file or folder; correct input"),
     ],
 )
-def test_missing_files_are_told_before_libraries_load(words, message, tmp_path):
+def test_refuse_missing_files(options, message):
+    with pytest.raises(FileNotFoundError, match=message):
+        refuse_missing_files(options)
+
+
+def test_missing_files_are_told_before_libraries_load():
     code = "import sys; from seper_reward.cli import main; print(main(sys.argv[1:]), 'torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = run(["label", "--input", "misspelt.jsonl"], launcher=("-c", code))
     assert done.stdout == "2 False\n"
-    assert message in done.stderr
+    assert "misspelt.jsonl: no such file or folder; correct input" in done.stderr
 
 
 def test_a_bomb_of_aliases_is_shown_in_part(tmp_path):

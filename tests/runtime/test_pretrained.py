@@ -12,7 +12,7 @@ from seper_reward.reader.loading import load_reader
 from seper_reward.runtime.pretrained import fast_dtype, resolve_device, resolve_dtype
 
 
-def test_dtypes():
+def test_resolve_dtype():
     assert resolve_dtype("float32", torch.device("cpu")) == torch.float32
     for wrong in ("int8", "fast"):
         with pytest.raises(ValueError, match="dtype must be"):
@@ -20,7 +20,7 @@ def test_dtypes():
 
 
 @pytest.mark.parametrize("device", ["cpus", "cuda:99"])
-def test_a_device_that_is_not_there_is_named(device):
+def test_resolve_device_names_a_missing_device(device):
     with pytest.raises(ValueError, match=f"device='{device}' cannot be used: "):
         resolve_device(device)
 
@@ -34,7 +34,7 @@ def test_a_device_that_is_not_there_is_named(device):
         ({"avx512_bf16": True, "avx512_fp16": True, "amx_bf16": True}, torch.bfloat16),
     ],
 )
-def test_a_cpu_gets_bf16_where_that_is_faster(monkeypatch, found, dtype):
+def test_fast_dtype_of_cpus(monkeypatch, found, dtype):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found, raising=False)
     assert fast_dtype(torch.device("cpu")) == resolve_dtype("auto", torch.device("cpu")) == dtype
 
@@ -48,7 +48,7 @@ class Zero3:
         return True
 
 
-def test_zero3_of_a_trainer_divides_no_other_model(tiny_reader, monkeypatch):
+def test_loaded_whole_under_zero3(tiny_reader, monkeypatch):
     monkeypatch.setitem(sys.modules, "deepspeed", None)
     configured = Zero3()
     deepspeed.set_hf_deepspeed_config(configured)

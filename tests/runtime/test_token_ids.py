@@ -2,15 +2,14 @@
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from seper_reward.judge.entailment import new_entailment_model
 from seper_reward.runtime.token_ids import joined_pairs, token_ids
 
 
-def test_token_ids_are_neither_cut_nor_padded():
+def test_token_ids_are_neither_cut_nor_padded(tiny_entailment):
     """The embedded judge's tokenizer comes with a limit and with padding."""
-    tokenizer = new_entailment_model()[1]
+    tokenizer = AutoTokenizer.from_pretrained(tiny_entailment)
     tokenizer.backend_tokenizer.enable_truncation(3)
     tokenizer.backend_tokenizer.enable_padding(length=128)
     found = {text: token_ids(tokenizer, text) for text in ("Ida Voss ran the mill in Hallow.", "🙂", "")}
@@ -40,7 +39,7 @@ SPECIAL = [("[CLS]", 0), ("[SEP]", 1)]
     ],
     ids=["BERT", "RoBERTa", "XLNet", "no special tokens"],
 )
-def test_pairs_are_joined_as_by_the_tokenizer(processor):
+def test_joined_pairs_are_those_of_the_tokenizer(processor):
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words(processor), unk_token="[UNK]")
     texts = [("ida ran the mill", "ida"), ("", "mill"), ("mill", ""), ("ida", "the old mill")]
     columns = joined_pairs(tokenizer, [tuple(token_ids(tokenizer, text) for text in pair) for pair in texts])

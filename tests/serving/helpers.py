@@ -73,18 +73,18 @@ class Hold:
         self.reached = threading.Event()
         self.fails = {}
 
-    def __call__(self, asked):
+    def __call__(self, asked, batch_size=None):
         self.blocks.append([(each.question, len(each.contexts)) for each in asked])
         self.reached.set()
         assert self.may_go_on.wait(30)
         for each in asked:
             if each.question in self.fails:
                 raise self.fails[each.question]
-        return self._measure(asked)
+        return self._measure(asked, batch_size)
 
 
 def held(scorer):
     """Return a scorer that is held, and its hold."""
     other = copy.copy(scorer)
-    other._measured = Hold(scorer._measured)
-    return other, other._measured
+    other.measure = Hold(scorer.measure)
+    return other, other.measure

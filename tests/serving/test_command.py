@@ -23,7 +23,7 @@ def serving(words):
     sys.exit(cli.main(words))
 
 
-def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_entailment, tmp_path):
+def test_serve_answers_before_it_stops(tiny_reader, tiny_entailment, tmp_path):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     words = ["--reader", tiny_reader, "--judge", tiny_entailment, "--cache", tmp_path / "cache.sqlite"]
@@ -60,14 +60,14 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
         (["--price", "-1"], "price must be at least 0"),
     ],
 )
-def test_nonsense_is_one_line(words, message, capsys):
+def test_serve_names_bad_settings(words, message, capsys):
     assert cli.main(["serve", *words]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
 
 
-def test_an_empty_token_is_refused(capsys, monkeypatch):
+def test_serve_refuses_an_empty_token(capsys, monkeypatch):
     monkeypatch.setattr(command, "SePerScorer", None)
     for token in ("", " "):
         monkeypatch.setenv("SEPER_SERVER_TOKEN", token)
@@ -75,7 +75,7 @@ def test_an_empty_token_is_refused(capsys, monkeypatch):
         assert "$SEPER_SERVER_TOKEN must not be empty; set a secret, or unset it" in capsys.readouterr().err
 
 
-def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monkeypatch):
+def test_serve_names_a_taken_address_early(capsys, monkeypatch):
     monkeypatch.setattr(command, "SePerScorer", None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -85,17 +85,9 @@ def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monke
     assert error.count("\n") == 1
 
 
-def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys):
+def test_serve_without_its_extra(monkeypatch, capsys):
     for name in [name for name in sys.modules if name.startswith("seper_reward.serving")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert cli.main(["serve"]) == 2
     assert "run: pip install fastapi (extra: serve)" in capsys.readouterr().err
-
-
-def test_a_server_on_all_addresses_prints_the_name_of_its_machine():
-    assert (
-        command.reachable_url("0.0.0.0", 8126)
-        == command.reachable_url("::", 8126)
-        == f"http://{socket.gethostname()}:8126"
-    )

@@ -23,7 +23,7 @@ def connected(running):
     return socket.create_connection((host, int(port)), timeout=30)
 
 
-def test_a_request_that_is_answered_slowly_is_not_closed(running):
+def test_server_waits_for_a_slow_body(running):
     body = json.dumps({"asked": [{"question": "Who?", "answers": ["x"], "contexts": [[]]}]}).encode()
     length = b"Authorization: Bearer secret\r\nContent-Length: %d\r\n\r\n" % len(body)
     with connected(running) as connection:
@@ -33,7 +33,7 @@ def test_a_request_that_is_answered_slowly_is_not_closed(running):
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
-def test_the_questions_of_a_client_that_has_gone_are_dropped(tiny_scorer):
+def test_server_drops_questions_of_a_gone_client(tiny_scorer):
     asked = [{"question": f"Who? {number}", "answers": ["x"], "contexts": [[]]} for number in range(9)]
     scorer, hold = held(tiny_scorer)
     with ServerThread(scorer, block=1) as serving:

@@ -39,7 +39,7 @@ def values(futures):
     return [[belief.seper for belief in future.result(30).beliefs] for future in futures]
 
 
-def test_what_waits_is_one_block_and_a_baseline_is_measured_once(busy, tiny_scorer):
+def test_worker_joins_what_waits_into_one_block(busy, tiny_scorer):
     worker, hold = busy()
     one = worker.submit([ask((), (MILL,))])
     other = worker.submit([ask((), (SHEEP,)), ask((), question="Where?")])
@@ -60,7 +60,7 @@ def test_what_waits_is_one_block_and_a_baseline_is_measured_once(busy, tiny_scor
     assert len(hold.blocks) == 2  # from memory
 
 
-def test_a_block_has_a_size_but_takes_one_question_whole(busy):
+def test_worker_takes_a_question_whole(busy):
     worker, hold = busy(block=3)
     jobs = [ask((), question=f"{number}?") for number in range(4)]
     futures = worker.submit([*jobs, ask((), (MILL,), (SHEEP,), (MILL, SHEEP))])
@@ -69,20 +69,19 @@ def test_a_block_has_a_size_but_takes_one_question_whole(busy):
     assert [[count for _, count in block] for block in hold.blocks] == [[1], [1, 1, 1], [1], [4]]
 
 
-def test_one_questions_fault_is_its_own(busy):
+def test_worker_keeps_faults_apart(busy):
     worker, hold = busy()
-    too_long = "long " * 600
-    futures = worker.submit([ask((), question=too_long), ask((), question="Broken?"), ask(())])
+    long, broken, good = worker.submit([ask((), question="long " * 600), ask((), question="Broken?"), ask(())])
     hold.fails["Broken?"] = RuntimeError("a bug")
     hold.may_go_on.set()
     with pytest.raises(UnscorableError, match="question"):
-        futures[0].result(30)
+        long.result(30)
     with pytest.raises(RuntimeError, match="a bug"):
-        futures[1].result(30)
-    assert len(futures[2].result(30).beliefs) == 1
+        broken.result(30)
+    assert len(good.result(30).beliefs) == 1
 
 
-def test_an_unscorable_question_is_not_measured_alone_again(busy):
+def test_worker_does_not_repeat_an_unscorable_question(busy):
     worker, hold = busy()
     futures = worker.submit([ask((), question="long " * 600), ask((), (MILL,)), ask((SHEEP,))])
     hold.may_go_on.set()
@@ -91,7 +90,7 @@ def test_an_unscorable_question_is_not_measured_alone_again(busy):
     assert isinstance(futures[0].exception(), UnscorableError)
 
 
-def test_an_engine_that_is_away_fails_the_block_but_not_the_next(busy):
+def test_worker_fails_one_block_without_an_engine(busy):
     worker, hold = busy()
     futures = worker.submit([ask(()), ask((), question="Where?")])
     hold.fails["Where?"] = ConnectionError("no engine answered")
@@ -103,7 +102,7 @@ def test_an_engine_that_is_away_fails_the_block_but_not_the_next(busy):
     assert len(worker.submit([ask(())])[0].result(30).beliefs) == 1
 
 
-def test_a_full_queue_refuses_all_of_a_request(busy):
+def test_worker_refuses_a_request_of_a_full_queue(busy):
     worker, hold = busy(queue=3)
     accepted = worker.submit([ask((), (MILL,), (SHEEP,), question="As long as the queue is empty?", texts=("x",))])
     assert worker.waiting == 4
@@ -115,7 +114,7 @@ def test_a_full_queue_refuses_all_of_a_request(busy):
     assert worker.waiting == 0
 
 
-def test_what_is_cancelled_before_its_turn_is_not_measured(busy):
+def test_worker_skips_what_is_cancelled(busy):
     worker, hold = busy()
     late, kept = worker.submit([ask((), question="Late?"), ask(())])
     assert late.cancel()
@@ -124,39 +123,13 @@ def test_what_is_cancelled_before_its_turn_is_not_measured(busy):
     assert hold.blocks[1] == [("Who runs the mill in Hallow?", 1)]
 
 
-def test_memory_forgets_what_was_not_asked_for_the_longest(busy):
-    worker, hold = busy()
-    hold.may_go_on.set()
-    values(worker.submit([ask((), question="A?")]))
-    size = worker._beliefs._bytes // 2  # of one belief: the first question was measured, too
-    worker._beliefs._most_bytes = int(2.5 * size)
-    hold.may_go_on.set()
-    for question in ("A?", "B?", "A?", "C?", "A?", "B?"):
-        values(worker.submit([ask((), question=question)]))
-    assert [block[0][0] for block in hold.blocks] == ["First?", "A?", "B?", "C?", "B?"]
-
-
-def test_long_texts_count_by_their_bytes(busy):
-    worker, hold = busy(memory=250_000)
-    hold.may_go_on.set()
-    values(worker.submit([ask((Passage("short"),))]))
-    small = worker._beliefs._bytes
-    for letter in "abc":  # cut for the reader, but whole in the keys
-        values(worker.submit([ask((Passage(letter * 100_000),))]))
-    worker.close()
-    worker.join()  # it forgets after it has answered
-    assert worker._beliefs._bytes < 250_000
-    assert len(worker._beliefs._entries) == 2  # of four and the first question
-    assert small < 20_000
-
-
-def test_more_than_memory_holds_is_answered(busy):
+def test_worker_answers_more_than_its_memory_holds(busy):
     worker, hold = busy(memory=0)
     hold.may_go_on.set()
     assert len(values(worker.submit([ask((), (MILL,), (SHEEP,))]))[0]) == 3
 
 
-def test_what_loading_raises_is_raised_where_it_can_be_told():
+def test_worker_raises_errors_of_loading():
     def load():
         raise OSError("no such model")
 

@@ -1,8 +1,6 @@
 """The recipe of entailment adapters: its loss, its pairs, a few steps, calibration, the card."""
 
-import json
 import math
-import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +8,13 @@ import torch
 from safetensors.torch import load_file
 
 from seper_reward.evaluate.judge import Verdict
+from seper_reward.judge import entailment
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.options import ModelOptions
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Pair
+from tests.helpers import write_rows
 from trainers import entailment as trainer
 from trainers import runs
 
@@ -27,19 +27,25 @@ ROWS = [
 ]
 
 
+@pytest.fixture
+def tiny_base(tiny_entailment, monkeypatch):
+    """Put a tiny model in the place of multilingual-e5-small."""
+    monkeypatch.setattr(entailment, "multilingual_encoder_folder", lambda: tiny_entailment)
+    monkeypatch.setattr(entailment, "_LAYERS", 2)
+
+
 def written(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_rows(path, rows))
 
 
-def test_loss_by_hand():
+def test_three_way_loss_by_hand():
     logits = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]).log()
     labels = torch.tensor([1, trainer.NOT_ENTAILMENT, 2])
     expected = -(math.log(0.3) + math.log(0.5) + math.log(0.7)) / 3
     assert float(trainer.three_way_loss({"logits": logits}, labels)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_pairs_are_read_as_written(tmp_path):
+def test_read_pairs_and_verdicts_of_them(tmp_path):
     pairs = trainer.read_pairs(written(tmp_path / "pairs.jsonl", ROWS))
     assert [pair.label for pair in pairs] == [0, 3, 0, 1, 2]
     assert pairs[0] == ("Ann Lee", "Ann", 0, "", "Who built the mill?")
@@ -60,14 +66,15 @@ def test_pairs_are_read_as_written(tmp_path):
         ),
     ],
 )
-def test_rows_that_are_no_pairs_are_refused(tmp_path, row, message):
+def test_read_pairs_refuses_other_rows(tmp_path, row, message):
     with pytest.raises(ValueError, match=message):
         trainer.read_pairs(written(tmp_path / "pairs.jsonl", [ROWS[0], row]))
     with pytest.raises(ValueError, match="expected pairs, got none"):
         trainer.read_pairs(written(tmp_path / "none.jsonl", []))
 
 
-def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
+@pytest.mark.usefixtures("tiny_base")
+def test_train_moves_the_adapter_and_temperature_calibrates_it(tmp_path):
     pairs = written(tmp_path / "pairs.jsonl", ROWS * 8)
     folder = trainer.train(
         trainer.EntailmentConfig(pairs=pairs, lora_r=4),
@@ -75,51 +82,44 @@ def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
     )
     weights = load_file(folder / "adapter_model.safetensors")
     moved = [name for name, tensor in weights.items() if "lora_B" in name and tensor.abs().max() > 0]  # B starts at 0
-    assert len(moved) == sum("lora_B" in name for name in weights) > 30
+    assert len(moved) == sum("lora_B" in name for name in weights) == 2 * 6  # layers, each with six linear ones
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
-    assert not list(folder.glob("*.bin"))
-    probs = EntailmentScorer.from_pretrained(str(folder), ModelOptions(device="cpu")).probs(
-        [Pair("", "A man sleeps", "A man rests")]
-    )
-    assert float(probs.sum()) == pytest.approx(1.0, abs=1e-3)
-
     # half of its verdicts are wrong, so that it should be less certain: a temperature above 1, in the weights
     verdicts = [Verdict(f"who {n}?", ("Ann Lee",), "Ann", n % 2 == 0) for n in range(20)]
     judged = [Pair(row.question, row.response, row.answers[0]) for row in verdicts]
-    before = EntailmentScorer.from_pretrained(str(folder), ModelOptions(dtype="float32", device="cpu")).probs(judged)
-    temperature = trainer.fitted_temperature(folder, verdicts)
+
+    def probs():
+        return EntailmentScorer.from_pretrained(str(folder), ModelOptions(dtype="float32", device="cpu")).probs(judged)
+
+    before, temperature = probs(), trainer.fitted_temperature(folder, verdicts)
+    assert temperature != pytest.approx(1.0, abs=0.05)
     trainer.divide_logits(folder, temperature)
-    after = EntailmentScorer.from_pretrained(str(folder), ModelOptions(dtype="float32", device="cpu")).probs(judged)
+    after = probs()
     torch.testing.assert_close(after, (before.log() / temperature).softmax(-1), atol=2e-2, rtol=0)
     assert (after[:, 0] - 0.5).abs().mean() < (before[:, 0] - 0.5).abs().mean()
-    assert temperature != pytest.approx(1.0, abs=0.05)
 
 
-def test_several_processes_are_refused(tmp_path, monkeypatch):
+def test_main_refuses_several_processes(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "process_state", lambda: SimpleNamespace(num_processes=2))
     with pytest.raises(ValueError, match="runs in one process"):
         trainer.main(["--output_dir", str(tmp_path)])
 
 
-def test_the_command_calibrates_on_dev_pairs_writes_a_card_and_logs(tmp_path, capsys, monkeypatch):
+@pytest.mark.usefixtures("tiny_base")
+def test_main_calibrates_on_dev_pairs_writes_a_card_and_logs(tmp_path, capsys, monkeypatch):
     logged, kept = [], []
 
     class Log(Run):
         def log(self, values):
-            logged.append((self.job, values))
+            logged.append(values)
 
         def artifact(self, name, kind, paths, metadata=None):
             kept.append([path.name for path in paths if path.is_file()])
-
-        def __init__(self, report_to, job_type, *rest):
-            super().__init__("none", job_type, *rest)
-            self.job = (report_to, job_type)
 
     monkeypatch.setattr(runs, "Run", Log)
     folder = tmp_path / "adapter"
     pairs, dev = (written(tmp_path / f"{name}.jsonl", rows) for name, rows in (("pairs", ROWS * 8), ("dev", ROWS)))
     words = ["--pairs", pairs, "--output_dir", str(folder), "--max_steps", "2", "--lora_r", "4"]
-    words += ["--per_device_train_batch_size", "8"]
     assert trainer.main([*words, "--dev_pairs", dev]) == 0
     scores = read_json(folder / "scores.json")
     assert scores["temperature"] != 1
@@ -127,30 +127,20 @@ def test_the_command_calibrates_on_dev_pairs_writes_a_card_and_logs(tmp_path, ca
     assert scores["dev"]["n"] == len(ROWS)
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert f"Trained on {8 * len(ROWS)} pairs; the logits are divided by {scores['temperature']:.3f}." in card
-    assert "max_steps: 2\nseed: 0" in card
     assert f"Accuracy on 5 dev pairs, entailed or not: {scores['dev']['accuracy']} %." in card
     assert not (folder / "checkpoints").exists()
     assert "next: seper-reward evaluate judge --judge" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="other settings; changed: other data"):
-        trainer.main([*words, "--pairs", dev])
-    with pytest.raises(ValueError, match="other settings; changed: lora_r was 4, is 2"):
-        trainer.main([*words, "--lora_r", "2"])
-    ((job, values),) = logged
-    assert (job, values["temperature"]) == (([], "entailment"), scores["temperature"])
+    assert [values["temperature"] for values in logged] == [scores["temperature"]]
     assert kept == [["adapter_model.safetensors", "README.md"]]
-    with monkeypatch.context() as patch:
-        patch.setattr(trainer, "train", lambda _, made: shutil.copytree(folder, made.output_dir, dirs_exist_ok=True))
-        assert trainer.main([*words, "--output_dir", str(tmp_path / "other"), "--temperature", "2"]) == 0
+    for changed, message in ((["--pairs", dev], "other data"), (["--lora_r", "2"], "lora_r was 4, is 2")):
+        with pytest.raises(ValueError, match=f"other settings; changed: {message}"):
+            trainer.main([*words, *changed])
+    assert trainer.main([*words, "--output_dir", str(tmp_path / "other"), "--temperature", "2"]) == 0
     assert "No dev pairs were given" in (tmp_path / "other" / "README.md").read_text(encoding="utf-8")
-    assert logged[-1] == (([], "entailment"), {"temperature": 2.0})
-    seen = []
-
-    def kept_arguments(config, arguments):
-        seen.append(arguments.report_to)
-        raise KeyboardInterrupt
-
+    assert logged[-1] == {"temperature": 2.0}
+    # the folder's settings do not name the tracker
     monkeypatch.setattr(runs, "get_available_reporting_integrations", lambda: ["tensorboard"])
-    monkeypatch.setattr(trainer, "train", kept_arguments)
-    with pytest.raises(KeyboardInterrupt):  # the folder's settings do not name the tracker
+    monkeypatch.setattr(trainer, "train", lambda _, arguments: kept.append(arguments.report_to) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
         trainer.main([*words, "--dev_pairs", dev, "--report_to", "tensorboard"])
-    assert seen == [["tensorboard"]]
+    assert kept[-1] == ["tensorboard"]

@@ -1,7 +1,6 @@
 """The policy's recipe on a tiny model: it runs, measures, resumes, saves; its summaries by hand."""
 
 import json
-import os
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -13,19 +12,19 @@ import torch
 import yaml
 from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import AutoTokenizer
 
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.policies import Episode
-from seper_reward.options import ModelOptions
-from seper_reward.reader.loading import READER_HUB_ID, load_reader
+from seper_reward.reader.loading import READER_HUB_ID
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime import pretrained
+from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.pretrained import base_of_adapter
 from seper_reward.types import Passage, Query
-from tests.helpers import cells, run_block
+from tests.helpers import ENVIRONMENT, cells, run_block
 from trainers import policy
 from trainers.models import name_base
 from trainers.runs import locked
@@ -54,110 +53,80 @@ def results_of(folder):
 
 
 @pytest.mark.parametrize("reader", [pytest.param("separate", marks=pytest.mark.slow), "policy-base"])
-def test_command(settings, tmp_path, capsys, reader):
-    assert (
-        policy.main(
-            [*settings, "--reader", reader, "--answer_weight", "0", "--logging_steps", "1", "--eval_limit", "6"]
-        )
-        == 0
-    )
+def test_main_measures_trains_and_measures_again(settings, tmp_path, capsys, reader):
+    settings += ["--reader", reader, "--answer_weight", "0", "--logging_steps", "1", "--eval_limit", "6"]
+    assert policy.main(settings) == 0
     results = results_of(tmp_path / "run")
     rules = ["never_search", "always_search", "threshold_entropy", "threshold_semantic_entropy"]
     assert list(results) == ["before", "after", *rules]
-    for row in (results["before"], results["after"]):
-        assert set(row) >= {"accuracy", "searches_per_question", "reward", "unscored"}
-        assert row["unscored"] == 0
+    for measures in (results["before"], results["after"]):
+        assert set(measures) >= {"accuracy", "searches_per_question", "reward", "unscored"}
+        assert measures["unscored"] == 0
     assert results["always_search"]["searches_per_question"] == 1.0
     assert results["never_search"]["searches_per_question"] == results["never_search"]["reward"] == 0.0
     assert results["after"]["accuracy_leads"].keys() == results["after"]["reward_leads"].keys() == {"before", *rules}
-    log = [json.loads(line) for line in (tmp_path / "run" / "training.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in log if "reward" in row] == [1, 2]
-    assert all("seper/failed_calls" in row for row in log if "reward" in row)
-    lines = (tmp_path / "run" / "results_held_out.jsonl").read_text().splitlines()
-    held_out = [json.loads(line) for line in lines]
+    log = [row for row in read_lines(tmp_path / "run" / "training.jsonl") if "reward" in row]
+    assert [row["step"] for row in log] == [1, 2]
+    assert all("seper/failed_calls" in row for row in log)
+    held_out = list(read_lines(tmp_path / "run" / "results_held_out.jsonl"))
     assert {row["by"] for row in held_out} == results.keys()
     assert len({row["id"] for row in held_out}) == len({row["question"] for row in held_out}) == 6
     assert base_of_adapter(tmp_path / "run" / "model").name == settings[1]  # the model
     err = capsys.readouterr().err
     assert "never searches on held-out questions" in err
-    following = f"next: the same command with --init_adapter {tmp_path / 'run' / 'model'} --evaluate_only true --input"
-    assert following in err
+    model = tmp_path / "run" / "model"
+    assert f"next: the same command with --init_adapter {model} --evaluate_only true --input" in err
 
 
 @pytest.mark.parametrize(("model", "base"), [("embedded", "embedded"), ("plain", READER_HUB_ID), ("org/x", "org/x")])
-def test_a_saved_adapter_names_its_reader(tiny_reader, tmp_path, model, base):
-    network = load_reader(str(tiny_reader), ModelOptions(device="cpu")).model
-    adapted = policy.new_policy(policy.PolicyConfig(init_adapter="none", lora_r=2), network)
-    adapted.save_pretrained(tmp_path)
-    assert base_of_adapter(tmp_path).name == str(tiny_reader)  # by PEFT
+def test_name_base_writes_the_readers_name(tmp_path, model, base):
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "/somewhere", "r": 2}')
     name_base(tmp_path, model)
-    assert base_of_adapter(tmp_path).name == base
-
-
-def move(adapted):
-    """Give matrices B, which start at 0, other values."""
-    torch.manual_seed(5)
-    for name, weights in adapted.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(weights, std=0.3)
+    assert json.loads((tmp_path / "adapter_config.json").read_text()) == {"base_model_name_or_path": base, "r": 2}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", ["a model", "an adapter"])
-def test_a_trained_policy_needs_peft_and_transformers_alone(settings, tmp_path, tiny_reader, monkeypatch, reader):
-    if reader == "an adapter":  # as the embedded reader is
-        network = load_reader(str(tiny_reader), ModelOptions(dtype="float32", device="cpu")).model
-        adapted = policy.new_policy(policy.PolicyConfig(init_adapter="none", lora_r=2), network)
-        move(adapted)
-        adapted.save_pretrained(tmp_path / "reader")
-        settings[1] = str(tmp_path / "reader")
-    made = policy.new_trainer
-    trainers = []
+def test_main_saves_a_policy_for_peft_and_transformers_alone(settings, tmp_path, monkeypatch):
+    made, trainers = policy.new_trainer, []
 
     def watched(*args):
         trainers.append(made(*args))
-        move(trainers[0].model)
+        for name, weights in trainers[0].model.named_parameters():
+            if "lora_B" in name:  # these start at 0
+                torch.nn.init.normal_(weights, std=0.3)
         return trainers[0]
 
     monkeypatch.setattr(policy, "new_trainer", watched)
     # elsewhere the policy is in bfloat16, and rounded more than the bound below
     monkeypatch.setattr(pretrained, "fast_dtype", lambda *device: torch.float32)
     assert policy.main(settings) == 0
-    run = tmp_path / "run"
-    merged = reader == "an adapter"
-    assert (run / "merged").is_dir() == merged
-    whole = run / ("merged" if merged else "model")
-    ids = torch.tensor([[5, 9, 300, 42]])
+    run, ids = tmp_path / "run", torch.tensor([[5, 9, 300, 42]])
     with torch.no_grad():
         expected = trainers[0].model.eval()(input_ids=ids).logits
-        with trainers[0].model.disable_adapter():
-            start = trainers[0].model(input_ids=ids).logits
-        left = (AutoModelForCausalLM if merged else AutoPeftModelForCausalLM).from_pretrained(whole)
-        found = left(input_ids=ids).logits.float()
-    assert left.dtype == (torch.bfloat16 if merged else torch.float32)
-    assert (found - expected).abs().max() < (0.1 if merged else 1e-5) * (start - expected).abs().max()
-    assert "tools" in AutoTokenizer.from_pretrained(whole).chat_template
+        logits = AutoPeftModelForCausalLM.from_pretrained(run / "model")(input_ids=ids).logits
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
+    assert not (run / "merged").exists()
+    assert "tools" in AutoTokenizer.from_pretrained(run / "model").chat_template
     assert not (run / "README.md").exists()  # TRL's
-    card = (whole / "README.md").read_text()
+    card = (run / "model" / "README.md").read_text()
     assert cells(card, ["after"]) == cells((run / "results.md").read_text(), ["after"])
     assert "lora_r: 2\n" in card
     assert "per_device_train_batch_size: 4\n" in card
-    run_block(card, whole)
+    run_block(card, run / "model")
 
 
 @pytest.mark.slow
-def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
+def test_main_may_hold_a_warmed_up_policy_near_its_start(settings, tmp_path):
     assert policy.main([*settings, "--max_steps", "1"]) == 0
     settings[settings.index("--init_adapter") + 1] = str(tmp_path / "run" / "model")
     again = [*settings, "--reader", "policy-base", "--beta", "0.1", "--logging_steps", "1"]
     assert policy.main([*again, "--output_dir", str(tmp_path / "held")]) == 0
-    log = [json.loads(line) for line in (tmp_path / "held" / "training.jsonl").read_text().splitlines()]
-    kl = [row["kl"] for row in log if "kl" in row]
+    kl = [row["kl"] for row in read_lines(tmp_path / "held" / "training.jsonl") if "kl" in row]
     assert len(kl) == 2
     assert kl[0] == pytest.approx(0, abs=1e-6)  # it starts where it is held
 
 
-def test_credit_per_turn_and_a_users_own_questions(settings, tmp_path, lane_questions):
+def test_main_with_credit_per_turn_and_own_questions(settings, tmp_path, lane_questions):
     # `--groups` is given again, as a finished run proposes
     own = [*settings, "--input", str(lane_questions), "--groups", lane_questions.stem, "--split_by", "passage"]
     own += ["--credit", "turn", "--scale_rewards", "none", "--logging_steps", "1"]
@@ -170,18 +139,17 @@ def test_credit_per_turn_and_a_users_own_questions(settings, tmp_path, lane_ques
         policy.main(own)
 
 
-def test_evaluation_only(settings, tmp_path, capsys):
+def test_main_evaluates_only(settings, tmp_path, capsys):
     assert policy.main([*settings, "--evaluate_only", "true"]) == 0
-    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
-    assert {"before", "never_search"} < set(found)
+    measures = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert {"before", "never_search"} < set(measures)
+    assert "after" not in measures
     assert "next: " not in capsys.readouterr().err
-    assert "after" not in found
-    assert not (tmp_path / "run" / "model").exists()
-    assert not (tmp_path / "run" / "results.json").exists()
+    assert not any((tmp_path / "run" / name).exists() for name in ("model", "results.json"))
 
 
 @pytest.mark.slow
-def test_all_weights(settings, tmp_path):
+def test_main_trains_all_weights(settings, tmp_path):
     settings[settings.index("--lora_r") + 1] = "0"
     assert policy.main(settings) == 0
     saved = load_file(tmp_path / "run" / "model" / "model.safetensors")
@@ -193,7 +161,7 @@ def test_all_weights(settings, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
+def test_main_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
     settings += ["--lr_scheduler_type", "constant", "--learning_rate", "0.01", "--beta", "0.1"]  # something to learn
     assert policy.main(settings) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "longer")
@@ -206,55 +174,21 @@ def test_a_run_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
     assert all(torch.equal(whole[name], longer[name]) for name in whole)
 
 
-class Dies(TrainerCallback):
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == 2:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatch):
-    settings += ["--max_steps", "3", "--learning_rate", "0.01", "--beta", "0.1"]  # beta: something to learn
-    assert policy.main(settings) == 0
-    settings[settings.index("--output_dir") + 1] = str(tmp_path / "again")
-    made = policy.new_trainer
-
-    def dying(*args):
-        trainer = made(*args)
-        trainer.add_callback(Dies())
-        return trainer
-
-    with monkeypatch.context() as patch:
-        patch.setattr(policy, "new_trainer", dying)
-        with pytest.raises(KeyboardInterrupt):
-            policy.main(settings)
-    assert policy.main(settings) == 0
-    one, other = (load_file(tmp_path / name / "model" / "adapter_model.safetensors") for name in ("run", "again"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert results_of(tmp_path / "run") == results_of(tmp_path / "again")
-
-
-@pytest.mark.slow
-def test_two_processes_and_wandb(settings, tmp_path):
+def test_main_on_two_processes_logs_to_wandb(settings, tmp_path):
     pytest.importorskip("wandb")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    settings += ["--reader", "policy-base", "--report_to", "wandb"]
-    settings += ["--log_completions", "true", "--logging_steps", "1"]
-    environment = {
-        **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline",
-        "WANDB_DIR": str(tmp_path),
-    }  # fmt: skip
+    settings += ["--reader", "policy-base", "--report_to", "wandb", "--log_completions", "true"]
     done = subprocess.run(
-        [*command, "-m", "trainers.policy", *settings],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone",
+         "-m", "trainers.policy", *settings, "--logging_steps", "1"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    results = results_of(tmp_path / "run")
-    assert {"before", "after", "never_search", "always_search"} < set(results)
+    assert {"before", "after", "never_search", "always_search"} < set(results_of(tmp_path / "run"))
     (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
-    content = log.read_bytes()
     for name in (b"train/seper/search_rate", b"frac_reward_zero_std", b"completions", b"before/accuracy"):
-        assert name in content
+        assert name in log.read_bytes()
 
 
 KNOWN, NEEDED, LOST = (
@@ -262,7 +196,7 @@ KNOWN, NEEDED, LOST = (
 )  # fmt: skip
 
 
-def test_a_policy_is_measured_by_its_own_answers(capsys):
+def test_play_measures_a_policy_by_its_own_answers(capsys):
     searches = (Turn("who?", (Passage("Ann runs it."),)),)
     rollouts = [
         (Rollout(NEEDED.question, NEEDED.answers, searches, "Bob"), Score(0.4, (), 0.2, 0.1)),
@@ -297,7 +231,7 @@ VLLM = {"use_vllm": True, "use_cpu": True, "per_device_train_batch_size": 8}
         (2, {"vllm_mode": "server", "use_vllm": False}, False),
     ],
 )
-def test_search_on_several_ranks_that_generate_together_is_refused(tmp_path, monkeypatch, ranks, modes, hangs):
+def test_arguments_refuse_ranks_that_generate_together(tmp_path, monkeypatch, ranks, modes, hangs):
     """A rank whose rollouts end first would leave the others waiting for its next turn."""
     monkeypatch.setattr(policy.PolicyArguments, "world_size", ranks)
     found = pytest.raises(ValueError, match="would wait for ever with vllm_mode") if hangs else nullcontext()
@@ -313,41 +247,26 @@ def test_search_on_several_ranks_that_generate_together_is_refused(tmp_path, mon
         ({"price": "-1"}, "price must be at least 0, got -1"),
     ],
 )
-def test_settings_that_do_not_go_together_claim_no_folder(settings, tmp_path, given, message):
+def test_main_refuses_settings_before_it_claims_a_folder(settings, tmp_path, given, message):
     with pytest.raises(ValueError, match=message):
         policy.main([*settings, *(word for name, value in given.items() for word in (f"--{name}", value))])
     assert not (tmp_path / "run").exists()
 
 
-def test_another_process_is_refused(settings, tmp_path):
+def test_main_refuses_a_used_folder_and_two_readers(settings, tmp_path):
     with locked(tmp_path / "run"), pytest.raises(ValueError, match="in use by another process"):
         policy.main(settings)
-
-
-@pytest.mark.slow
-def test_other_arguments_are_refused(settings):
-    assert policy.main([*settings, "--max_steps", "1"]) == 0
-    assert policy.main([*settings, "--max_steps", "1", "--logging_steps", "1"]) == 0  # which decides nothing
-    for changed, message in (
-        (["--repetition_penalty", "1.1"], r"repetition_penalty was 1\.0, is 1\.1"),
-        (["--seed", "7"], "other settings; changed: seed was 42, is 7"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            policy.main([*settings, "--max_steps", "1", *changed])
-
-
-def test_two_ways_to_name_a_reader_are_refused(settings, tmp_path):
     (tmp_path / "engine.yaml").write_text("engine: [http://localhost:1/v1]\n")
     with pytest.raises(ValueError, match=r"uses the policy's weights, but .*engine\.yaml names"):
         policy.main([*settings, "--reader", "policy-base", "--scorer", str(tmp_path / "engine.yaml")])
 
 
-def test_without_a_warm_up_it_says_what_to_do(tmp_path):
+def test_config_without_a_warm_up_says_what_to_do(tmp_path):
     with pytest.raises(ValueError, match=r"warm up first with `seper-reward train sft"):
         policy.PolicyConfig(init_adapter=str(tmp_path))
 
 
-def test_rows_are_read_as_rollouts():
+def test_rows_of_queries_are_read_as_rollouts():
     queries = [Query("1", "Who runs the mill?", ("Ida", "Ida Voss")), Query("2", "Who rows?", ("Bob",))]
     rows = policy.rows_of(queries, STYLES["brief"])
     assert rows["prompt"][0][0]["content"] == "Answer the question in a few words.\nQuestion: Who runs the mill?"

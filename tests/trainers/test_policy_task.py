@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS as CORPUS_OF_THE_DEMO
@@ -23,6 +22,7 @@ from seper_reward.types import Passage, Query
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.substitution import states
 from tests.benchmarks.judge import EQUIVALENCE
+from tests.helpers import write_rows
 from trainers.policy_task import (
     PolicyTaskConfig,
     SearchTool,
@@ -51,7 +51,7 @@ def new_tool(**options):
     return tool
 
 
-def test_results_are_worded_as_the_reader_is_asked():
+def test_search_tool_words_results_as_the_reader_is_asked():
     tool = new_tool(max_turns=3, top_k=2)
     assert tool.search("mill") == STYLES["brief"].ask("Who runs {it}?", ["Ann runs it."])
     assert tool.search("fog") == NOTHING_FOUND
@@ -66,7 +66,7 @@ def test_results_are_worded_as_the_reader_is_asked():
     assert "Question: Who rows?" in tool.search("boat")
 
 
-def test_rollouts_have_the_passages_themselves():
+def test_read_rollouts_of_search_tool_have_its_passages():
     tool = new_tool()
     result = tool.search("mill")
     call = {"role": "assistant", "tool_calls": [{"function": {"name": "search", "arguments": {"query": "mill"}}}]}
@@ -77,27 +77,24 @@ def test_rollouts_have_the_passages_themselves():
     assert rollout.answer == "Ann"
 
 
-def test_queries_of_one_who_knows_the_question_only():
+def test_simple_query_knows_the_question_only():
     question = "Who kept the Gannet Light on Noss?"
     assert simple_query(question, [], 1) == simple_query(question, [A], 1) == question
     assert simple_query(question, [], 2) == "Gannet Light Noss"
-    found = Passage("It was kept by Dorrin Pask, from Noss, by Dorrin Pask the elder.")
-    assert simple_query(question, [found], 2) == "Who kept the on ? Dorrin Pask"
+    passage = Passage("It was kept by Dorrin Pask, from Noss, by Dorrin Pask the elder.")
+    assert simple_query(question, [passage], 2) == "Who kept the on ? Dorrin Pask"
     assert simple_query("Who kept it?", [], 2) == "Who kept it?"
 
 
-def test_the_task_is_read_from_a_policys_file(tmp_path):
+def test_read_policy_task_and_read_scorer_config(tmp_path):
     path = tmp_path / "policy.yaml"
-    path.write_text(yaml.safe_dump({"input": ["demo", "x.jsonl"], "max_turns": 2, "price": 0.3, "max_steps": 7}))
+    path.write_text("{input: [demo, x.jsonl], max_turns: 2, price: 0.3, max_steps: 7}")
     task = read_policy_task(str(path))
     assert (task.input, task.max_turns, task.model) == (["demo", "x.jsonl"], 2, "embedded")
     assert not hasattr(task, "price")
-
-
-def test_the_file_of_the_scorer_has_the_seed_of_its_sampling(tmp_path):
-    (tmp_path / "scorer.yaml").write_text("seed: 7\nnum_samples: 3\n")
-    found = read_scorer_config(str(tmp_path / "scorer.yaml"))
-    assert (found.seed, found.num_samples, read_scorer_config(None).seed) == (7, 3, 0)
+    path.write_text("seed: 7\nnum_samples: 3\n")
+    config = read_scorer_config(str(path))
+    assert (config.seed, config.num_samples, read_scorer_config(None).seed) == (7, 3, 0)
 
 
 def test_closed_book_beliefs_resume_from_the_cache(tiny_sampler, tiny_judge, tmp_path, capsys):
@@ -107,26 +104,20 @@ def test_closed_book_beliefs_resume_from_the_cache(tiny_sampler, tiny_judge, tmp
     def scorer():
         return SePerScorer(tiny_sampler, tiny_judge, prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
 
-    first = scorer()
+    first, again, resumed = scorer(), scorer(), scorer()
     closed_book_beliefs(first, queries[:3])  # killed after these
-    again = scorer()
     beliefs = closed_book_beliefs(again, queries)
     assert [belief is None for belief in beliefs] == [False, True, False, False]
     assert "question id='long' is left out: question has no room" in capsys.readouterr().err
-    whole = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
-    assert beliefs[3].seper == whole.beliefs("Who runs mill 2?", ("Ann",), [()])[0].seper
-    resumed = scorer()
-    closed_book_beliefs(resumed, queries)
-    assert resumed.cache.misses == 0
-    assert 0 < again.cache.misses < first.cache.misses + 1
+    assert closed_book_beliefs(resumed, queries) == beliefs
+    assert 0 == resumed.cache.misses < again.cache.misses <= first.cache.misses
     # a reward that compares a passage with none takes the baseline from there
     resumed.beliefs("Who runs mill 2?", ("Ann",), [(), (A,)])
     assert resumed.cache.hits > again.cache.hits
 
 
 def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_rows(path, rows))
 
 
 def rows_with(letter, count, **more):
@@ -137,7 +128,7 @@ def rows_with(letter, count, **more):
     ]  # fmt: skip
 
 
-def test_inputs_are_mixed(tmp_path, capsys):
+def test_read_policy_questions_mixes_inputs(tmp_path, capsys):
     one = write(tmp_path / "one.jsonl", [*rows_with("a", 30), {"question": "No answer?"}])
     two = write(tmp_path / "two.jsonl", rows_with("b", 20, group="islands"))
     task = PolicyTaskConfig(input=[one, two], test_share=0.3, dev_share=0.2)
@@ -158,17 +149,16 @@ def test_inputs_are_mixed(tmp_path, capsys):
         read_policy_questions(replace(task, input=[one, two, one]))
 
 
-def test_a_corpus_is_searched_instead_of_the_questions_passages(tmp_path):
-    path = write(tmp_path / "q.jsonl", [{key: row[key] for key in ("id", "question", "answers")} for row in
-                                        rows_with("a", 30)])  # fmt: skip
-    corpus = write(tmp_path / "corpus.jsonl", [{"id": "x", "text": "All of it."}])
+def test_read_policy_questions_with_a_corpus_searches_it(tmp_path):
+    rows = [{key: row[key] for key in ("id", "question", "answers")} for row in rows_with("a", 30)]
+    path, corpus = write(tmp_path / "q.jsonl", rows), write(tmp_path / "c.jsonl", [{"id": "x", "text": "All of it."}])
     questions = read_policy_questions(PolicyTaskConfig(input=[path], corpus=corpus))
     assert list(questions.corpus) == ["x"]
     assert questions.train
     assert not questions.train[0].passages
 
 
-def test_the_facts_of_our_own_are_usable_and_apart_from_what_the_reader_learned():
+def test_unseen_facts_are_apart_from_what_the_reader_learned():
     facts = read_queries(ROOT / "trainers/unseen_facts.jsonl")
     assert not facts.rejected
     assert Counter(query.metadata["group"] for query in facts.queries) == {"common": 158, "obscure": 74}
@@ -184,7 +174,7 @@ def test_the_facts_of_our_own_are_usable_and_apart_from_what_the_reader_learned(
 
 
 @pytest.mark.parametrize("name", ["demo", pytest.param("qwen", marks=pytest.mark.slow), "two-hop"])
-def test_held_out_questions_of_the_shipped_policies_are_apart(name, shared_data, monkeypatch):
+def test_read_policy_questions_of_shipped_policies_are_apart(name, shared_data, monkeypatch):
     monkeypatch.chdir(ROOT)
     task = read_policy_task(f"configs/policy/{name}.yaml")
     task = replace(task, input=[each.replace("../shared/data", str(shared_data)) for each in task.input])

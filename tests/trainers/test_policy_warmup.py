@@ -88,17 +88,17 @@ class TwoBegins:
         return "<s>" + "".join(message["content"] for message in messages)
 
 
-def test_a_prompt_begins_once():
+def test_row_of_begins_a_prompt_once():
     asked, reply = [{"role": "user", "content": "Who?"}], {"role": "assistant", "content": " Ann"}
     found = [row_of(TwoBegins(adds), asked, reply, "memory")["prompt"] for adds in (True, False)]
     assert found == ["Who?", "<s>Who?"]
 
 
-def test_each_question_shows_both_actions_in_the_readers_words(tokenizer):
+def test_warm_up_rows_show_both_actions_in_the_readers_words(tokenizer):
     rows = rows_of(QUERIES, tokenizer)
     assert Counter(row["kind"] for row in rows) == {"memory": 2, "search": 2, "after a search": 2}
     by_kind = {(row["kind"], "mill" in row["prompt"].split("Question: ")[1]): row for row in rows}
-    assert by_kind["memory", True]["prompt"] == by_kind["search", True]["prompt"]  # nothing tells which it will be
+    assert by_kind["memory", True]["prompt"] == by_kind["search", True]["prompt"]  # the same for both actions
     assert by_kind["memory", True]["completion"] == "unknown"  # not known: what it says, right or wrong
     assert by_kind["memory", False]["completion"] == "Paris"  # known: the likeliest right one that it said
     assert by_kind["search", True]["completion"].startswith('<tool_call>\n{"name": "search", "arguments"')
@@ -114,10 +114,9 @@ def test_each_question_shows_both_actions_in_the_readers_words(tokenizer):
         assert "<|im_end|>" not in row["completion"]
 
 
-def test_a_wrong_answer_after_a_search_is_not_learned(tokenizer):
-    kinds = [row["kind"] for row in rows_of([Query("3", "Who danced?", ("Ida Voss",))], tokenizer, corpus={
-        "x": Passage("Nobody danced.", id="x")
-    })]  # fmt: skip
+def test_warm_up_rows_leave_out_a_wrong_answer_after_a_search(tokenizer):
+    corpus = {"x": Passage("Nobody danced.", id="x")}
+    kinds = [row["kind"] for row in rows_of([Query("3", "Who danced?", ("Ida Voss",))], tokenizer, corpus=corpus)]
     assert kinds == ["memory", "search", "after a search"]  # "Ida" is its likeliest right answer, though not its first
     unknown = ScriptedScorer()
     unknown.beliefs = lambda *_: [belief(0.0, ("Bob", 10, 1.0, 0.0))]
@@ -125,7 +124,7 @@ def test_a_wrong_answer_after_a_search_is_not_learned(tokenizer):
     assert [row["kind"] for row in rows] == ["memory", "search"]
 
 
-def test_several_searches_follow_the_names(tokenizer):
+def test_warm_up_rows_of_several_searches_follow_the_names(tokenizer):
     corpus = {
         "1": Passage("The Gannet Light was kept by Dorrin Pask for years.", id="1"),
         "2": Passage("On the grave of Dorrin Pask stands an otter.", id="2"),
@@ -140,16 +139,13 @@ def test_several_searches_follow_the_names(tokenizer):
     assert "[2] On the grave" in last
 
 
-def test_a_search_that_finds_nothing(tokenizer):
+def test_warm_up_rows_of_questions_without_results_or_room(tokenizer):
     rows = rows_of([Query("3", "Zzz?", ("Paris",))], tokenizer)
     assert "<tool_response>\nNothing was found.\n" in rows[2]["prompt"]
-
-
-def test_questions_that_the_reader_cannot_be_asked_are_left_out(tokenizer):
     assert rows_of([Query("3", "Is this too long?", ("yes",))], tokenizer) == []
 
 
-def test_other_orders_for_other_seeds(tokenizer):
+def test_warm_up_rows_have_other_orders_for_other_seeds(tokenizer):
     many = [replace(query, id=f"{query.id}{at}") for at in range(3) for query in QUERIES]
     one, other = (rows_of(many, tokenizer, seed) for seed in (0, 1))
     assert one != other

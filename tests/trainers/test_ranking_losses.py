@@ -31,7 +31,7 @@ def test_reverse_kl_by_hand():
 
 
 @pytest.mark.parametrize("loss", [reverse_kl, kl_regularized])
-def test_padding_has_no_gradient_and_none_is_nan(loss):
+def test_losses_give_padding_no_gradient(loss):
     scores = SCORES.clone().requires_grad_()
     extra = (SCORES.flip(1),) if loss is kl_regularized else ()
     loss(scores, LABELS, *extra).backward()
@@ -42,7 +42,7 @@ def test_padding_has_no_gradient_and_none_is_nan(loss):
     assert torch.equal(same, loss(SCORES, LABELS, *extra))
 
 
-def test_kl_regularized_is_the_divergence_from_the_reference_tilted_by_the_labels():
+def test_kl_regularized_by_a_slow_loop():
     torch.manual_seed(0)
     scores, reference, labels = torch.randn(3, 6), torch.randn(3, 6), torch.randn(3, 6)
     labels[0, 2:4], labels[1, 4:] = NAN, 0.0
@@ -55,7 +55,7 @@ def test_kl_regularized_is_the_divergence_from_the_reference_tilted_by_the_label
     assert float(found) == pytest.approx(statistics.fmean(losses), abs=1e-5)
 
 
-def test_without_labels_the_untrained_model_is_the_optimum():
+def test_kl_regularized_without_labels_is_least_at_the_reference():
     torch.manual_seed(0)
     scores = torch.randn(2, 8)
     kept, labels = scores.clone(), torch.zeros(2, 8)
@@ -83,16 +83,12 @@ QUERIES = [row["query"] for row in ROWS]
 
 
 def batch(encoder, **vectors):
-    return features_and_labels(ListCollator(preprocess_fn=encoder.preprocess, **vectors))
-
-
-def features_and_labels(collator):
-    found = collator(ROWS)
+    collated = ListCollator(preprocess_fn=encoder.preprocess, **vectors)(ROWS)
     features = [
-        {key.removeprefix(f"{name}_"): value for key, value in found.items() if key.startswith(f"{name}_")}
+        {key.removeprefix(f"{name}_"): value for key, value in collated.items() if key.startswith(f"{name}_")}
         for name in ("query", "passages")
     ]
-    return features, found["label"]
+    return features, collated["label"]
 
 
 def similarities(encoder):
@@ -111,14 +107,6 @@ def a_reference():
     }
 
 
-def test_the_collator_takes_lists_of_any_length(encoder):
-    features, labels = batch(encoder)
-    assert len(features[1]["input_ids"]) == 5
-    assert labels[0].tolist() == pytest.approx([0.9, 0.0, -0.4])
-    assert labels[1, :2].tolist() == pytest.approx([0.7, 0.1])
-    assert labels[1, 2].isnan()
-
-
 def test_list_loss_scores_each_passage_with_its_own_question(encoder):
     near = similarities(encoder)
     scores = torch.stack([near[0, :3], torch.cat([near[1, 3:], torch.zeros(1)])])
@@ -127,7 +115,7 @@ def test_list_loss_scores_each_passage_with_its_own_question(encoder):
     assert found.item() == pytest.approx(reverse_kl(scores, labels / 0.5).item(), abs=1e-5)
 
 
-def test_list_loss_compares_all_passages_of_the_batch_with_the_untrained_model(encoder):
+def test_list_loss_compares_all_passages_with_the_reference(encoder):
     reference = a_reference()
     before = (
         torch.stack(list(reference["query"].values()))
@@ -141,10 +129,9 @@ def test_list_loss_compares_all_passages_of_the_batch_with_the_untrained_model(e
 
 
 @pytest.mark.parametrize("regularized", [False, True])
-def test_one_step_moves_the_weights(encoder, regularized):
+def test_list_loss_moves_the_weights(encoder, regularized):
     module = ListLoss(encoder, reference=regularized)
     vectors = {"reference": a_reference()} if regularized else {}
-    before = {name: weight.clone() for name, weight in encoder.named_parameters()}
     optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
     first = module(*batch(encoder, **vectors))
     first.backward()
@@ -152,5 +139,4 @@ def test_one_step_moves_the_weights(encoder, regularized):
     assert any("word_embeddings" in name for name in reached)
     assert any("layer.1.output" in name for name in reached)
     optimizer.step()
-    assert any(not torch.equal(before[name], weight) for name, weight in encoder.named_parameters())
     assert module(*batch(encoder, **vectors)) < first

@@ -1,7 +1,6 @@
 """The reranker's recipe on tiny models, and the way on: distilling it into a bi-encoder."""
 
 import json
-import shutil
 from dataclasses import replace
 from functools import partial
 
@@ -14,20 +13,13 @@ from seper_reward.judge.entailment import load_entailment
 from seper_reward.labels.targets import quantize
 from seper_reward.options import ModelOptions
 from seper_reward.retrieval import next_query
-from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.helpers import launch, on_two_ranks, write_rows
+from tests.tiny_models import without_dropout
 from trainers import reranker, retriever
 from trainers.ranking import run
-from trainers.ranking.run import teacher_rows
-from trainers.reranker import (
-    RerankerArguments,
-    RerankerConfig,
-    load_cross_encoder,
-    rerank,
-    train,
-)
+from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, rerank, train
 
 MILL = Query(
     "q", "Who built the mill?", ("Ann",),
@@ -48,7 +40,7 @@ def arguments(folder, **options):
     )  # fmt: skip
 
 
-def test_it_learns_the_order(model, tmp_path):
+def test_train_learns_the_order_of_labels(model, tmp_path):
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     labeled = [LabeledQuery(MILL, (0.02, -0.6, 0.8), (0.0, 0.0, 0.0))]
     log = train(model, labeled, RerankerConfig(), arguments(tmp_path, logging_steps=1))
@@ -58,7 +50,7 @@ def test_it_learns_the_order(model, tmp_path):
     assert any(not torch.equal(before[name], weight) for name, weight in model.named_parameters())
 
 
-def test_it_reorders_hop_by_hop():
+def test_rerank_orders_hop_by_hop():
     sheep, bob, ann = MILL.passages
     scores = {
         MILL.question: {sheep: 0.1, bob: 0.7, ann: 0.2},
@@ -79,51 +71,52 @@ def test_it_reorders_hop_by_hop():
     assert rerank(Scripted(), [], []) == []
 
 
-def test_it_learns_what_is_missing_given_what_was_read(model, tmp_path):
-    config = RerankerConfig(learn_from="paths", labeler="gold")
+def test_train_on_paths_learns_what_is_missing_given_what_was_read(model, tmp_path):
     marked = [LabeledQuery(MILL, (0.0, 1.0, 1.0), (0.0, 0.0, 0.0), graded=True)]
-    rows = teacher_rows(marked, config)
-    assert [row["labels"] for row in rows] == [[0.0, 1.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
-    train(model, marked, config, arguments(tmp_path))
+    train(model, marked, RerankerConfig(learn_from="paths", labeler="gold"), arguments(tmp_path))
     (order,) = rerank(model, [MILL.passages], [MILL], hops=2)
     assert order[2].id == "a"
 
 
-def test_the_embedded_start_knows_entailment(tmp_path):
+@pytest.fixture
+def tiny_start(tiny_entailment, monkeypatch):
+    """Put the tiny entailment model in the place of the embedded one, and return it."""
+    loaded = load_entailment(str(tiny_entailment), ModelOptions(dtype="float32", device="cpu"))
+    monkeypatch.setattr(reranker, "load_entailment", lambda name, options: loaded)
+    return loaded.model
+
+
+def test_load_cross_encoder_keeps_what_the_judge_learned(tiny_start, tmp_path):
     """One score over the entailment model's body, which a list of fewer passages and tokens trains."""
     start = load_cross_encoder(EMBEDDED, 64)
-    body = load_entailment(EMBEDDED, ModelOptions(dtype="float32")).model.bert.state_dict()
+    body = tiny_start.bert.state_dict()
     assert all(torch.equal(weight, body[name]) for name, weight in start.model.bert.state_dict().items())
     assert start.predict([(MILL.question, "Ann built it. " * 99)] * 2).shape == (2,)
     seen = []
-    embeddings = start.model.bert.embeddings
-    embeddings.register_forward_hook(lambda _, given, embedded: seen.append(embedded.shape))
+    start.model.bert.embeddings.register_forward_hook(lambda _, given, embedded: seen.append(embedded.shape))
     labeled = [LabeledQuery(replace(MILL, passages=MILL.passages * 9), (0.0, -0.5, 0.8) * 9, (0.0,) * 27)]
     train(start, labeled, RerankerConfig(list_size=4), RerankerArguments(str(tmp_path), max_steps=1, bf16=False))
     assert seen[0][0] == 4
     assert seen[0][1] <= 64
 
 
-def test_the_embedded_start_is_whole_on_each_process(tmp_path):
+def test_load_cross_encoder_is_whole_on_each_process(tiny_start, tmp_path):
     def load(rank):
-        model = load_cross_encoder(EMBEDDED, 64)
-        return float(model.model.bert.embeddings.word_embeddings.weight.sum())
+        return load_cross_encoder(EMBEDDED, 64).model.bert.embeddings.word_embeddings.weight.sum().item()
 
     first, second = on_two_ranks(load, tmp_path)
-    assert first == second == load(0)
+    assert first == second == tiny_start.bert.embeddings.word_embeddings.weight.sum().item()
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one(retriever_settings, lane_questions, tmp_path, tiny_encoder, monkeypatch):
+def test_main_on_two_processes_learns_as_on_one(
+    retriever_settings, lane_questions, tmp_path, tiny_encoder, monkeypatch
+):
     monkeypatch.setattr(run, "RESOLUTION", 0.0)  # all questions of the tiny reader are learned
     rows = [json.loads(line) for line in lane_questions.read_text().splitlines()]
     # pairs, since the loss is a mean over the pairs of a process's batch
     write_rows(lane_questions, [{**row, "passages": row["passages"][:2]} for row in rows[:12]])
-    still = tmp_path / "still"  # without dropout, whose noise belongs to a process
-    shutil.copytree(tiny_encoder, still)
-    config = json.loads((still / "config.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.0}
-    (still / "config.json").write_text(json.dumps(config))
+    still = without_dropout(tiny_encoder, tmp_path / "still")
     words = [*retriever_settings, "--retriever", str(tiny_encoder), "--model", str(still), "--max_steps", "3"]
     words += ["--candidates", "given", "--eval_readers", "none"]
 
@@ -143,37 +136,23 @@ def test_two_processes_train_as_one(retriever_settings, lane_questions, tmp_path
     assert other == pytest.approx(first, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["list_size", "pair_tokens"])
-def test_lists_and_pairs_need_two(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 2, got 1"):
-        RerankerConfig(**{name: 1})
-
-
-def test_differences_within_the_margin_are_no_order():
+def test_quantize_by_hand():
     labels = torch.tensor([0.04, -0.04, 0.06, 0.31])
     assert quantize(labels, 0.1).tolist() == pytest.approx([0.0, 0.0, 0.1, 0.3])
     assert torch.equal(quantize(labels, 0.0), labels)
 
 
-def test_command_and_distillation(retriever_settings, tmp_path, tiny_encoder, monkeypatch):
+def test_main_trains_a_reranker_that_a_retriever_distils(retriever_settings, tmp_path, tiny_encoder):
     retriever_settings += ["--limit", "12"]
-    embedded = []
-    embed = Embedder._passage_chunk
-    monkeypatch.setattr(Embedder, "_passage_chunk", lambda self, texts: embedded.append(texts) or embed(self, texts))
     words = [*retriever_settings, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
     assert reranker.main(words) == 0
-    assert len(embedded) == 1  # the corpus, for candidates and for the test questions
+    assert len(list((tmp_path / "reranker" / "embeddings").iterdir())) == 1  # the corpus, embedded once
     results = json.loads((tmp_path / "reranker" / "results.json").read_text())
     assert set(results) >= {"before", "after", "labels", "seconds", "log", "questions"}
     folder = tmp_path / "reranker" / "model"
     assert "Reranker trained on seper_gain labels" in (folder / "README.md").read_text()
-    ranked = CrossEncoder(str(folder), device="cpu").rank(MILL.question, [p.text for p in MILL.passages])
-    assert len(ranked) == 3
-
     distilled = ["--labeler", str(folder), "--teacher_temperature", "1.0"]
-    distilled += ["--output_dir", str(tmp_path / "distilled")]
-    assert retriever.main([*retriever_settings, *distilled]) == 0
-    assert len(embedded) == 4  # by the untrained one once, and by the trained one after its epoch and at the end
+    assert retriever.main([*retriever_settings, *distilled, "--output_dir", str(tmp_path / "distilled")]) == 0
     row = load_labels(tmp_path / "distilled").labeled()[0]  # the field of the labels is named after the folder
     score = CrossEncoder(str(folder), device="cpu").predict(
         [(row.query.question, row.query.passages[0].full_text)], activation_fn=torch.nn.Identity()

@@ -17,25 +17,25 @@ from trainers.retriever import RetrieverArguments
 from trainers.sft import SftArguments
 
 
-def test_settings_of_commands_and_recipes_stay_few():
+def test_options_of_commands_and_recipes_stay_few():
     kinds = [getattr(options, found.options) for found in find_commands().values() if found.options]
     kinds += [kind for both in RECIPE_OPTIONS.values() for kind in both]
     names = {each.name for kind in (*kinds, options.AuditSearchesOptions) for each in fields(kind)}
-    print(len(names), "settings")
-    assert len(names) <= 140
+    assert len(names) <= 140, len(names)
 
 
-@pytest.mark.parametrize("kind", [SftArguments, PolicyArguments, RetrieverArguments, EntailmentArguments])
-@pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])
-def test_training_takes_bf16_where_that_is_fast(tmp_path, monkeypatch, kind, fast):
-    monkeypatch.setattr(runs, "fast_dtype", lambda device: fast)
-    assert kind(output_dir=str(tmp_path), use_cpu=True).bf16 == (fast == torch.bfloat16)
-    for given in (False, True):
-        assert kind(output_dir=str(tmp_path), use_cpu=True, bf16=given).bf16 == given
+KINDS = [SftArguments, PolicyArguments, RetrieverArguments, EntailmentArguments]
 
 
-@pytest.mark.parametrize("kind", [SftArguments, PolicyArguments, RetrieverArguments, EntailmentArguments])
-def test_several_gpus_need_a_launcher(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("kind", KINDS)
+def test_arguments_take_bf16_if_fast_and_one_gpu(tmp_path, monkeypatch, kind):
+    for fast in (torch.float32, torch.bfloat16):
+        monkeypatch.setattr(runs, "fast_dtype", lambda device, fast=fast: fast)
+        assert kind(output_dir=str(tmp_path), use_cpu=True).bf16 == (fast == torch.bfloat16)
+        assert [kind(output_dir=str(tmp_path), use_cpu=True, bf16=bf16).bf16 for bf16 in (True, False)] == [
+            True,
+            False,
+        ]
     monkeypatch.setattr(TrainingArguments, "n_gpu", property(lambda self: 2))
     with pytest.raises(ValueError, match="several GPUs need torchrun or accelerate launch"):
         kind(output_dir=str(tmp_path), use_cpu=True)
@@ -50,7 +50,7 @@ class _Line(torch.nn.Module):
         return {"loss": ((self.slope * x - labels) ** 2).mean()}
 
 
-def test_a_finished_run_takes_no_further_step(tmp_path):
+def test_train_from_checkpoint_takes_no_further_step(tmp_path):
     """Five rows are five steps an epoch, so three steps end within one."""
     rows = Dataset.from_list([{"x": float(x), "labels": 2.0 * x} for x in range(5)])
     given = {"save_steps": 1, "logging_steps": 1, "per_device_train_batch_size": 1, "report_to": "none"}
@@ -72,7 +72,7 @@ def test_a_finished_run_takes_no_further_step(tmp_path):
     assert run(4)[1][:3] == first[1]
 
 
-def test_a_missing_tracker_is_an_error_before_anything_is_measured(tmp_path):
+def test_tracked_run_refuses_a_missing_tracker(tmp_path):
     arguments = TrainingArguments(str(tmp_path), report_to=["wandb", "no_tracker"], use_cpu=True)
     with pytest.raises(OSError, match=r"--report_to no_tracker: not installed, or unknown to transformers"):
         runs.tracked_run(options.JudgeOptions(), arguments, "retriever").__enter__()

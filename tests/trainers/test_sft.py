@@ -1,6 +1,6 @@
 """Supervised fine-tuning: the loss, a few steps, settings and rows."""
 
-import json
+import math
 
 import pytest
 import torch
@@ -8,24 +8,27 @@ import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from tests.helpers import cells, run_block
+from tests.helpers import cells, run_block, write_rows
 from trainers import sft
 
 
+def new_trainer(folder, reader, rows, **arguments):
+    """Return the trainer of rows with the tiny reader."""
+    data = str(write_rows(folder / "rows.jsonl", rows))
+    arguments = {"report_to": "none", "bf16": False, "gradient_checkpointing": False, "max_steps": 1} | arguments
+    config = sft.SftScriptConfig(data=data, model=str(reader))
+    return sft.new_trainer(config, sft.SftArguments(output_dir=str(folder / "out"), **arguments))[0]
+
+
 @pytest.mark.parametrize("loss_type", ["nll", "dft"])
-def test_loss_is_that_of_the_completions_only(tiny_reader, tmp_path, loss_type):
+def test_new_trainer_has_the_loss_of_completions(tiny_reader, tmp_path, loss_type):
     """Against a slow loop over rows and tokens, with prompts and answers of different lengths."""
+    answers = [" Ann", " a longer answer of more tokens"]
     rows = [
-        {"prompt": "Question: Who?\nAnswer:", "completion": " Ann"},
-        {"prompt": "Q:", "completion": " a longer answer of more tokens"},
+        {"prompt": "Question: Who?\nAnswer:", "completion": answers[0]},
+        {"prompt": "Q:", "completion": answers[1]},
     ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    config = sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl"), model=str(tiny_reader))
-    arguments = sft.SftArguments(
-        output_dir=str(tmp_path / "out"), report_to="none", bf16=False, loss_type=loss_type, max_steps=1,
-        per_device_train_batch_size=2, save_strategy="no", gradient_checkpointing=False,
-    )  # fmt: skip
-    trainer = sft.new_trainer(config, arguments)[0]
+    trainer = new_trainer(tmp_path, tiny_reader, rows, loss_type=loss_type, per_device_train_batch_size=2)
     batch = next(iter(trainer.get_train_dataloader()))
     model = trainer.model.float().eval()
     with torch.no_grad():
@@ -37,25 +40,24 @@ def test_loss_is_that_of_the_completions_only(tiny_reader, tmp_path, loss_type):
             for place in range(1, length):
                 if labels[place] != -100:
                     log_prob = float(log_probs[place - 1, ids[place]])
-                    total -= log_prob * (torch.tensor(log_prob).exp().item() if loss_type == "dft" else 1)
+                    total -= log_prob * (math.exp(log_prob) if loss_type == "dft" else 1)
                     count += 1
-    answers = [" Ann", " a longer answer of more tokens"]
     assert count == sum(len(trainer.processing_class(text).input_ids) + 1 for text in answers)  # and end of sequence
     assert loss == pytest.approx(total / count, rel=1e-4)
 
 
-def test_long_rows_are_learned_whole(tiny_reader, tmp_path):
+def test_new_trainer_learns_long_rows_whole(tiny_reader, tmp_path):
     row = {"prompt": "mill " * 1200, "completion": " Ann"}  # TRL's own default leaves this row out
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    config = sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl"), model=str(tiny_reader))
-    trainer = sft.new_trainer(config, sft.SftArguments(output_dir=str(tmp_path / "out"), report_to="none"))[0]
-    (found,) = trainer.train_dataset
-    assert found["input_ids"][:-1] == trainer.processing_class(row["prompt"] + row["completion"]).input_ids
+    trainer = new_trainer(tmp_path, tiny_reader, [row])
+    (learned,) = trainer.train_dataset
+    assert learned["input_ids"][:-1] == trainer.processing_class(row["prompt"] + row["completion"]).input_ids
+    assert trainer.args.max_length is None
+    assert sft.SftArguments(str(tmp_path), packing=True).max_length == 1024
 
 
-def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
+def test_train_moves_the_adapter_which_another_run_starts_from(tiny_reader, tmp_path):
     rows = [{"prompt": f"Question {n}?\nAnswer:", "completion": f" {n}"} for n in range(16)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "rows.jsonl", rows)
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, start in zip(folders, (None, str(folders[0])), strict=True):
         config = sft.SftScriptConfig(
@@ -79,9 +81,9 @@ def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
     run_block(card, folders[1])
 
 
-def test_an_adapter_of_an_adapter_is_also_saved_merged(tiny_reader, tmp_path, monkeypatch):
+def test_train_of_an_adapters_adapter_also_saves_it_merged(tiny_reader, tmp_path, monkeypatch):
     """With B moved by a large learning rate, the logits are those of the trainer's model, in bf16."""
-    (tmp_path / "rows.jsonl").write_text("".join(f'{{"prompt": "Q{n}?", "completion": " {n}"}}\n' for n in range(8)))
+    write_rows(tmp_path / "rows.jsonl", [{"prompt": f"Q{n}?", "completion": f" {n}"} for n in range(8)])
     model, trainers, made = str(tiny_reader), [], sft.new_trainer
 
     def watched(*args):
@@ -109,23 +111,13 @@ def test_an_adapter_of_an_adapter_is_also_saved_merged(tiny_reader, tmp_path, mo
     run_block((tmp_path / "run" / "merged" / "README.md").read_text(), tmp_path / "run" / "merged")
 
 
-def test_settings_of_a_file_are_checked():
-    with pytest.raises(ValueError, match="limit must be at least 1"):
-        sft.SftScriptConfig(limit=0)
-
-
-def test_packed_rows_have_a_length(tmp_path):
-    assert sft.SftArguments(str(tmp_path)).max_length is None
-    assert sft.SftArguments(str(tmp_path), packing=True).max_length == 1024
-
-
-def test_rows_without_a_completion_are_refused(tmp_path):
-    (tmp_path / "rows.jsonl").write_text('{"prompt": "a"}\n')
+def test_training_rows_refuse_rows_without_a_completion(tmp_path):
+    data = str(write_rows(tmp_path / "rows.jsonl", [{"prompt": "a"}]))
     with pytest.raises(ValueError, match="line 1: expected the texts prompt and completion"):
-        sft.training_rows(sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl")))
+        sft.training_rows(sft.SftScriptConfig(data=data))
 
 
-def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path):
+def test_new_trainer_warms_a_policy_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path):
     reading = {
         "prompt": "brief", "dtype": "float32", "device": "cpu",
         "judge": str(tiny_entailment), "num_samples": 2, "max_new_tokens": 3,
@@ -150,7 +142,7 @@ def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lan
     assert (tmp_path / "out" / "cache.sqlite").is_file()
 
 
-def test_a_warm_up_trains_the_model_of_its_policy(tmp_path, monkeypatch):
+def test_main_warms_up_the_model_of_its_policy(tmp_path, monkeypatch):
     (tmp_path / "policy.yaml").write_text("model: org/mine\n")
     trained = []
     monkeypatch.setattr(sft, "train", lambda config, arguments: trained.append(config.model))

@@ -40,24 +40,19 @@ class RankingReaders:
 def load_readers(config: RankingConfig, scorer: SePerScorer) -> RankingReaders:
     """Load the other readers, with their own defaults, and the judge and the cache of the labelling reader."""
     sampling = scorer.sampler.options
+    # settings of the labelling reader alone are reset
+    common = {**config.loading, "seed": sampling.seed, "num_samples": sampling.num_samples}
+    common["max_batch_tokens"] = config.max_batch_tokens
+    shared: dict[str, Any] = {
+        "max_passage_tokens": config.max_passage_tokens,
+        "estimator": scorer.estimator,
+        "cache": scorer.cache,
+    }
     scorers = {config.reader: scorer}
     for name in config.eval_readers:
-        # settings of the labelling reader alone are reset
-        options = ScorerOptions(
-            reader=name,
-            seed=sampling.seed,
-            num_samples=sampling.num_samples,
-            max_batch_tokens=config.max_batch_tokens,
-            **config.loading,
-        )
-        scorers[name] = SePerScorer(
-            ResponseSampler.from_pretrained(options),
-            scorer.entailment,
-            prompt=prompt_style(options),
-            max_passage_tokens=config.max_passage_tokens,
-            estimator=scorer.estimator,
-            cache=scorer.cache,
-        )
+        options = ScorerOptions(reader=name, **common)
+        sampler = ResponseSampler.from_pretrained(options)
+        scorers[name] = SePerScorer(sampler, scorer.entailment, prompt=prompt_style(options), **shared)
     return RankingReaders(scorers, config.eval_top_k)
 
 

@@ -20,20 +20,10 @@ from seper_reward.options import SetOptions, check_choice, split_options
 from seper_reward.scorer import SePerScorer
 
 __all__ = [
-    "LABELERS",
-    "ContainsLabeler",
-    "CrossEncoderLabeler",
-    "DeltaSePerLabeler",
-    "ERAGLabeler",
-    "ERAGOptions",
-    "GoldLabeler",
-    "ItemLabeler",
-    "LikelihoodLabeler",
-    "PassageLabeler",
-    "load_labeler",
-    "needs_answers",
+    "LABELERS", "ContainsLabeler", "CrossEncoderLabeler", "DeltaSePerLabeler", "ERAGLabeler", "ERAGOptions",
+    "GoldLabeler", "ItemLabeler", "LikelihoodLabeler", "PassageLabeler", "load_labeler", "needs_answers",
     "parse_labeler",
-]
+]  # fmt: skip
 
 LoadScorer = Callable[[], SePerScorer]
 #: Options that the names of labelers may contain; those of ``item`` other than both are of ``JudgmentOptions``.

@@ -68,9 +68,9 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
     def gain(self, reading: R, baseline: R) -> Estimate:
         """Return the label of passages: the measure with them less the measure in the context they are added to."""
 
-    @abstractmethod
     def error(self, reading: R) -> float:
         """Return the standard error in labels that is due to the context that passages are added to."""
+        return 0.0
 
     def baseline_fields(self, reading: R) -> Mapping[str, object]:
         """Return the fields of a label row for the context without a passage."""

@@ -100,11 +100,10 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
             "seper_gain": moved.seper_gain,
             "question_gain": None if likelier is None else Estimate(likelier, 0.0, likelier, likelier),
         }[self.name]
-        if gain is None and self.name in _OF_QUESTION:
-            raise UnscorableError(f"{self.name} {_NO_LIKELIHOOD}; use delta_seper")
         if gain is None:
+            no_answer = "needs the likelihood of the answer, which the reader did not return"
             raise UnscorableError(
-                f"{self.name} needs the likelihood of the answer, which the reader did not return; use delta_seper"
+                f"{self.name} {_NO_LIKELIHOOD if self.name in _OF_QUESTION else no_answer}; use delta_seper"
             )
         return gain
 

@@ -32,10 +32,6 @@ class LikelihoodLabeler(ReaderLabeler[float]):
         change = reading - baseline
         return Estimate(change, 0.0, change, change)
 
-    def error(self, reading: float) -> float:
-        """Return 0: nothing is sampled."""
-        return 0.0
-
     def baseline_fields(self, reading: float) -> dict[str, object]:
         """Return the log-probability without a passage."""
         return {self.name: reading}

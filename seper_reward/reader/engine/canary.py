@@ -55,7 +55,7 @@ class CanaryReading:
 
 def canary_request(model: str) -> dict[str, Any]:
     """Return the request whose answer ``read_canary`` reads."""
-    return {**completion_request(model, PROBE, n=1, max_tokens=_TOKENS, temperature=0.0), "logprobs": _LIKELIEST}
+    return completion_request(model, PROBE, n=1, max_tokens=_TOKENS, temperature=0.0, logprobs=_LIKELIEST)
 
 
 def read_canary(answer: Mapping[str, Any]) -> CanaryReading:

@@ -45,32 +45,17 @@ def responses_of(rows: Sequence[Completion], *, as_drawn: bool) -> Responses:
     )
 
 
-def completion_request(
-    model: str,
-    prompt: str | list[int] | list[list[int]],
-    *,
-    n: int,
-    max_tokens: int,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-) -> dict[str, Any]:
-    """Return a request for ``n`` responses per prompt, whatever the model's ``generation_config.json`` says."""
-    return {
-        "model": model,
-        "prompt": prompt,
-        "n": n,
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-        "top_p": top_p,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
-        "logprobs": 1,
-        # parameters that only vLLM and similar servers support
-        "top_k": -1,
-        "min_p": 0.0,
-        "repetition_penalty": 1.0,
-        "return_tokens_as_token_ids": True,
-    }
+#: Settings of a request; without them, a server uses the model's ``generation_config.json``.
+_PLAIN = {
+    "temperature": 1.0, "top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logprobs": 1,
+    # parameters that only vLLM and similar servers support
+    "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "return_tokens_as_token_ids": True,
+}  # fmt: skip
+
+
+def completion_request(model: str, prompt: str | list[int] | list[list[int]], **settings: object) -> dict[str, Any]:
+    """Return a request with settings such as ``n``, responses per prompt, and ``max_tokens``; others are plain."""
+    return {"model": model, "prompt": prompt, **_PLAIN, **settings}
 
 
 @contextlib.contextmanager
@@ -102,8 +87,8 @@ async def forced(
     """Return the log-probabilities of given responses' tokens after a prompt, and of the likeliest ones after them."""
     if not targets:
         return []
-    request = completion_request(model, [[*prompt, *tokens] for tokens in targets], n=1, max_tokens=1)
-    request |= {"logprobs": NEXT_TOKENS, "prompt_logprobs": 0}
+    prompts = [[*prompt, *tokens] for tokens in targets]
+    request = completion_request(model, prompts, n=1, max_tokens=1, logprobs=NEXT_TOKENS, prompt_logprobs=0)
     answer = await complete(request)
     with whole():
         return [_forced(choice, len(prompt), tokens) for choice, tokens in zip(_choices(answer), targets, strict=True)]

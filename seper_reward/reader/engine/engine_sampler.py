@@ -191,11 +191,12 @@ class EngineSampler(Sampler):
         return responses_of(rows * (self.options.num_samples // len(rows)), as_drawn=self._draws_as_it_is)
 
     async def _complete(self, prompt: list[int], count: int, noise: str, longest: int) -> list[Completion]:
-        drawn = {"temperature": self.options.temperature, "top_p": self.options.top_p}
+        options = self.options
+        drawn: dict[str, object] = {"temperature": options.temperature, "top_p": options.top_p}
+        drawn["seed"] = content_seed(options.seed, noise)
+        if self._names_ids and options.stop:
+            drawn["stop"] = list(options.stop)
         request = completion_request(self.name, prompt, n=count, max_tokens=longest, **drawn)
-        request["seed"] = content_seed(self.options.seed, noise)
-        if self._names_ids and self.options.stop:
-            request["stop"] = list(self.options.stop)
         return read_completions(await self._pool.complete(request), count)
 
     async def _ended(self, prompt: list[int], row: Completion, noise: str) -> Completion:

@@ -92,7 +92,7 @@ class ResponseSampler(Sampler):
         self.options = with_reader_defaults(options, name)
         default = _CPU_BATCH_TOKENS if model.device.type == "cpu" else _BATCH_TOKENS
         self.max_batch_tokens = options.max_batch_tokens or default
-        self._model = model
+        self.model = model
         self._since_given_back = 0
         self._given_layout = layout
         self.layout: Layout = layout or choose_layout(model)
@@ -131,12 +131,12 @@ class ResponseSampler(Sampler):
     @functools.cached_property
     def weights_hash(self) -> str:
         """Hash over all parts of the reader that decide a response (``identity_hash``), computed once."""
-        return identity_hash(self._model, self.tokenizer)
+        return identity_hash(self.model, self.tokenizer)
 
     @property
     def device(self) -> torch.device:
         """Device of the reader."""
-        device: torch.device = self._model.device
+        device: torch.device = self.model.device
         return device
 
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
@@ -189,7 +189,7 @@ class ResponseSampler(Sampler):
         def read(batch: list[str]) -> list[list[Tensor]]:
             pairs = [(encode(prompt), list(lines[prompt].values())) for prompt in batch]
             with timed("prefill", tokens=sum(len(ids) + sum(map(len, continuations)) for ids, continuations in pairs)):
-                return forced_log_probs(self._model, pairs, self._pad_id, self.layout)
+                return forced_log_probs(self.model, pairs, self._pad_id, self.layout)
 
         self._give_back(len(lines))
         sizes = {prompt: len(encode(prompt)) + sum(map(len, by_text.values())) for prompt, by_text in lines.items()}
@@ -212,7 +212,7 @@ class ResponseSampler(Sampler):
         """Return the same sampler on another model with the same tokenizer, once it has passed ``check``."""
         other = copy.copy(self)
         other.__dict__.pop("weights_hash", None)
-        other._model, other.layout = model, self._given_layout or choose_layout(model)
+        other.model, other.layout = model, self._given_layout or choose_layout(model)
         other.check()
         return other
 
@@ -237,15 +237,15 @@ class ResponseSampler(Sampler):
         """Return a problem with all prompts of the check, or ``None`` if one of them has none."""
         probe = copy.copy(self)
         probe.options = ReaderOptions(num_samples=PROBE_SAMPLES, temperature=1.0, max_new_tokens=PROBE_TOKENS, stop=[])
-        probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
+        probe._rows = RowWriter(self.model, self.tokenizer, self.name, probe.options, end_tokens=())
         problem = None
-        for prompt in probes(self._model.dtype):
+        for prompt in probes(self.model.dtype):
             whole = self.tokenizer(prompt).input_ids[PROBE_TOKENS - self.window :]
             ids = [whole, whole[: -(-2 * len(whole) // 3)]]
             sample = functools.partial(
                 probe._sample_batch, [Line(f"{prompt} {at}", line_ids) for at, line_ids in enumerate(ids)]
             )
-            problem = decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
+            problem = decoding_problem(self.model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
             if problem is None:
                 return None
         return problem
@@ -265,7 +265,7 @@ class ResponseSampler(Sampler):
     def _sample_batch(self, lines: list[Line]) -> list[Responses]:
         rows = self._rows.new([line.name for line in lines])
         leaves = self._leaves_apart(lines) if self.layout != "tree" else []
-        decoder = make_decoder(self._model, self._pad_id, self.layout, self.options.num_samples)
+        decoder = make_decoder(self.model, self._pad_id, self.layout, self.options.num_samples)
         with timed("prefill", tokens=sum(len(line.ids) for line in lines)):
             logits, branches, scored = decoder.prefill([line.ids for line in lines], [line.span for line in lines])
         if isinstance(decoder, TreeDecoder):
@@ -290,7 +290,7 @@ class ResponseSampler(Sampler):
             for batch in in_batches(line.answers, max(1, self.max_batch_tokens // (len(line.ids) + longest))):
                 texts = [answer.read for answer in batch]
                 with timed("prefill", tokens=len(line.ids) + sum(map(len, texts))):
-                    (logits,) = forced_logits(self._model, [(line.ids, texts)], self._pad_id, self.layout)
+                    (logits,) = forced_logits(self.model, [(line.ids, texts)], self._pad_id, self.layout)
                     line_leaves += self._rows.leaves(batch, [[rows] for rows in logits])
             leaves.append(tuple(line_leaves))
         return leaves

@@ -1,12 +1,13 @@
 """Weights that move under a fixed name: the run stops, the cache stays right, and a trainer's base is a reader."""
 
 import copy
+import sqlite3
 
 import pytest
 import torch
 
 from seper_reward.options import ReaderOptions
-from seper_reward.reader.engine.canary import TOLERANCE, CanaryReading, WeightsMovedError
+from seper_reward.reader.engine.canary import CanaryReading, WeightsMovedError
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reward.reward import SePerReward
@@ -24,7 +25,7 @@ LORA = {"max_loras": 8, "max_lora_rank": 16}
 
 def moved(sampler, by):
     """Return a sampler with the weights of a policy after some training."""
-    model = copy.deepcopy(sampler._model)
+    model = copy.deepcopy(sampler.model)
     torch.manual_seed(5)
     with torch.no_grad():
         for weight in model.parameters():
@@ -46,27 +47,29 @@ def test_a_difference_by_hand():
     assert from_json(CanaryReading, to_json(one)) == one
 
 
-@pytest.mark.parametrize("by", [1e-4, 0.3])
-def test_a_run_stops_when_weights_move(tiny_sampler, serve, tmp_path, by):
+def test_a_run_stops_when_weights_move(tiny_sampler, serve, tmp_path):
     server = serve(adapters=SHARED)
-    cache = Cache(tmp_path / "cache.sqlite")
-    reader = PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=cache)
+    path = tmp_path / "cache.sqlite"
+
+    def entries():
+        return sqlite3.connect(path).execute("SELECT count(*) FROM entries").fetchone()
+
+    reader = PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=path)
     asked = [[Asked(f"Who owns house {number}?", ("Owner",), ((),))] for number in range(3)]
     reader.responses(asked[0])
-    entries = cache._database.execute("SELECT count(*) FROM entries").fetchone()
-    server.sampler, server._drawn = moved(tiny_sampler, by), {}
-    if by < TOLERANCE:
-        reader.responses(asked[1])
-        return
-    for each in asked[1:]:
+    server.move_to(moved(tiny_sampler, 1e-4))  # as rounding on another processor
+    reader.responses([Asked("Who owns the mill?", ("Ida",), ((),))])
+    before = entries()
+    server.move_to(moved(tiny_sampler, 0.3))
+    for batch in asked[1:]:
         with pytest.raises(WeightsMovedError, match=r"has other weights than before: .* AsyncGRPOTrainer"):
-            reader.responses(each)
-    assert cache._database.execute("SELECT count(*) FROM entries").fetchone() == entries
+            reader.responses(batch)
+    assert entries() == before
     reader.responses(asked[0])  # what is in the cache is right
     with pytest.raises(WeightsMovedError, match="other weights than before"):  # as would be seen by the next run
-        PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
-    server.sampler = tiny_sampler
-    PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
+        PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=path)
+    server.move_to(tiny_sampler)
+    PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=path)
 
 
 def test_a_trainer_behind_a_server_stops(tiny_sampler, tiny_judge, serve):
@@ -77,7 +80,7 @@ def test_a_trainer_behind_a_server_stops(tiny_sampler, tiny_judge, serve):
         reward = SePerReward(server.url, answer_weight=0.0, price=0.0)
         columns = {"answers": [["Ida Voss"]], "passages": [["Ida Voss lives there."]]}
         assert reward(question=["Who lives in the mill?"], **columns) != [None]
-        engine_server.sampler, engine_server._drawn = moved(tiny_sampler, 0.3), {}
+        engine_server.move_to(moved(tiny_sampler, 0.3))
         with pytest.raises(ConnectionError, match=r"answered 500: .*has other weights than before"):
             reward(question=["Who built the mill?"], **columns)
         assert not reward.failures
@@ -86,15 +89,12 @@ def test_a_trainer_behind_a_server_stops(tiny_sampler, tiny_judge, serve):
 def test_what_was_sent_ahead_is_confirmed_too(tiny_sampler, serve):
     server = serve(adapters=SHARED)
     sampler = engine(tiny_sampler, server)
-    server.sampler = moved(tiny_sampler, 0.3)
+    server.move_to(moved(tiny_sampler, 0.3))
     sampler.expect(asking(PROMPTS))
     with pytest.raises(WeightsMovedError):
         sampler.sample(asking(PROMPTS[:1]))
-
-
-def test_servers_with_different_weights_are_refused(tiny_sampler, serve):
     with pytest.raises(WeightsMovedError, match="model 'tiny', has other weights"):
-        engine(tiny_sampler, serve(), serve(moved(tiny_sampler, 0.3)))
+        engine(tiny_sampler, serve(), server)
 
 
 def test_a_server_that_cannot_be_watched(tiny_sampler, serve, capsys):
@@ -103,18 +103,6 @@ def test_a_server_that_cannot_be_watched(tiny_sampler, serve, capsys):
     server.greedy = lambda body: {"choices": [{"logprobs": {"tokens": ["a"], "top_logprobs": None}}]}
     assert len(engine(tiny_sampler, server).sample(asking(PROMPTS))) == len(PROMPTS)
     assert "a change of weights at engine=" in capsys.readouterr().err
-
-
-def test_the_canary_reads_no_prompt(tiny_sampler, serve):
-    server = serve()
-    engine(tiny_sampler, server).sample(asking(PROMPTS[:1]))
-    assert len(server.canaries) == 1  # at the start
-    shared = serve(adapters=SHARED)
-    engine(tiny_sampler, shared).sample(asking(PROMPTS[:1]))
-    assert len(shared.canaries) == 2
-    server.canaries += shared.canaries
-    assert all((body["temperature"], body["max_tokens"]) == (0, 4) for body in server.canaries)
-    assert not any("prompt_logprobs" in body for body in server.canaries)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +119,8 @@ def test_no_prompt_is_read_by_a_server_with_adapters(tiny_sampler, serve, capsys
     assert isinstance(refused, UnscorableError)
     with pytest.raises(ValueError, match=r"cannot be used with temperature=0\.5"):
         engine(tiny_sampler, server, temperature=0.5)
-    assert not any("prompt_logprobs" in body for body in server.requests)
+    assert not any("prompt_logprobs" in body for body in server.requests + server.canaries)
+    assert all((body["temperature"], body["max_tokens"]) == (0, 4) for body in server.canaries)
 
 
 def test_the_base_on_the_trainers_server_is_the_reader(tiny_sampler, serve, tmp_path):

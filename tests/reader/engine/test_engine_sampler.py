@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +13,15 @@ import torch
 
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main
-from seper_reward.options import ModelOptions, ReaderOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
-from seper_reward.reader.sampler import Request
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, UnscorableError, unwrap
 from tests.completions_server import prompts_of
-from tests.helpers import PROMPTS, as_query, asking, engine, labels_of, leaves_of, rebuilt, run, write_rows
+from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -75,13 +73,6 @@ def test_a_server_that_names_no_token_ids_is_cut_here(tiny_sampler, serve):
     assert not any("stop" in body for body in server.requests)
 
 
-def test_log_probs_of_given_texts(tiny_sampler, serve):
-    prompts, texts = [*PROMPTS, PROMPTS[0]], [" honey", " in 1840", " 4 or so", " wax"]
-    found = engine(tiny_sampler, serve()).log_probs(prompts, texts)
-    for one, other in zip(found, tiny_sampler.log_probs(prompts, texts), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-
-
 def test_a_request_depends_on_prompt_and_seed_only(tiny_sampler, serve):
     server = serve()
     sampler = engine(tiny_sampler, server)
@@ -126,31 +117,26 @@ def token_log_probs(answer):
         (lambda answer: token_log_probs(answer).pop(), "tokens, "),
         (lambda answer: answer["choices"][0].update(finish_reason="error"), "finish_reason='error'"),
         (dict.clear, "half an answer: KeyError 'choices'"),
+        ((200, b'{"choices": [{"ind'), "half an answer"),
+        ((200, b"[]"), "half an answer"),
+        ((400, {"error": {"message": "too long"}}), "refused the prompt: .*too long"),
     ],
 )
 def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, reason):
     server = serve()
     sampler = engine(tiny_sampler, server)
-    server.spoil = lambda body, answer: break_it(answer)
+    if callable(break_it):
+        server.spoil = lambda body, answer: break_it(answer)
+    else:
+        server.fault = lambda body: break_it
     with pytest.raises(UnscorableError, match=reason):
         unwrap(sampler.sample(asking(PROMPTS[:1]))[0])
     reward = SePerReward(SePerScorer(sampler, tiny_judge, prompt="brief"), answer_weight=0.0, price=0.0)
     given = {"question": [QUESTION["question"]], "answers": [["Voss"]], "passages": [["Voss built the mill."]]}
     assert reward(**given) == [None]
     assert sum(reward.failures.values()) == 1
-    server.spoil = lambda body, answer: None
+    server.spoil, server.fault = lambda body, answer: None, lambda body: None
     assert reward(**given) != [None]
-
-
-@pytest.mark.parametrize(
-    "answer", [(200, b'{"choices": [{"ind'), (200, b"[]"), (400, {"error": {"message": "too long"}})]
-)
-def test_what_is_no_answer_is_no_number(tiny_sampler, serve, answer):
-    server = serve()
-    sampler = engine(tiny_sampler, server)
-    server.fault = lambda body: answer
-    with pytest.raises(UnscorableError, match=r"half an answer|refused the prompt: .*too long"):
-        unwrap(sampler.sample(asking(PROMPTS[:1]))[0])
 
 
 def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, serve):
@@ -171,13 +157,6 @@ def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, se
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_too_long_a_prompt_is_not_sent(tiny_sampler, serve):
-    server = serve()
-    with pytest.raises(UnscorableError, match="leave room"):
-        unwrap(engine(tiny_sampler, server).sample(asking(["word " * 600]))[0])
-    assert len(server.requests) == 1
-
-
 def test_a_server_that_recovers_is_asked_again(tiny_sampler, serve):
     server = serve()
     sampler = engine(tiny_sampler, server, retries=3)
@@ -187,18 +166,13 @@ def test_a_server_that_recovers_is_asked_again(tiny_sampler, serve):
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("kind", ["broken", "slow"])
-def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve, kind):
+def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve):
     server = serve()
     sampler = engine(tiny_sampler, server, retries=1)
-    (only,) = sampler._pool.servers
-    only._client = only._client.with_options(timeout=1.0)  # from here on: a busy machine may need longer to start
-    server.fault = lambda body: (500, {"error": {"message": "out of memory"}}) if kind == "broken" else time.sleep(3)
-    with pytest.raises(
-        ConnectionError, match=r"no engine answered: http://127.*(out of memory|timed out).*rerun the command"
-    ):
+    server.fault = lambda body: (500, {"error": {"message": "out of memory"}})
+    with pytest.raises(ConnectionError, match=r"no engine answered: http://127.*out of memory.*rerun the command"):
         sampler.sample(asking(PROMPTS[:1]))
-    assert len(server.requests) == 3  # one more try
+    assert len(server.requests) == 1 + 2  # of the start, and one retry
 
 
 def test_the_less_busy_server_is_asked(tiny_sampler, serve):
@@ -224,7 +198,8 @@ def test_a_request_ahead_that_fails_is_sent_again_when_it_is_needed(tiny_sampler
     sampler = engine(tiny_sampler, server, retries=0)
     server.fault = lambda body: (500, {"error": {"message": "starting"}})
     sampler.expect(asking(PROMPTS[:1]))
-    assert sampler._expected[Request(PROMPTS[0])].exception(30) is not None
+    until(lambda: len(server.requests) == 2 and not server.in_flight)
+    time.sleep(0.1)  # until the failure is here
     server.fault = lambda body: None
     same(sampler.sample(asking(PROMPTS[:1])), tiny_sampler.sample(asking(PROMPTS[:1])), ordered=False)
 
@@ -240,12 +215,13 @@ def test_threads_that_ask_the_same_prompts(tiny_sampler, serve):
 
 def test_what_nobody_asks_for_is_not_kept_for_ever(tiny_sampler, serve, monkeypatch):
     monkeypatch.setattr("seper_reward.reader.engine.engine_sampler._EXPECTED", 2)
-    sampler = engine(tiny_sampler, serve())
-    for prompt in PROMPTS:
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    for place, prompt in enumerate(PROMPTS):
         sampler.expect(asking([prompt]))
-    assert list(sampler._expected) == asking(PROMPTS[1:])
+        until(lambda place=place: len(server.requests) == 2 + place)
     assert len(sampler.sample(asking(PROMPTS))) == len(PROMPTS)  # more than are kept
-    assert not sampler._expected
+    assert len(server.requests) == 1 + len(PROMPTS) + 1  # the oldest again
 
 
 def test_the_other_server_steps_in(tiny_sampler, serve):
@@ -305,12 +281,6 @@ def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch, serve, status):
     assert "s3cret" not in str(raised.value)
 
 
-def test_a_missing_library_is_named(tiny_sampler, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(OSError, match=r"run: pip install openai \(extra: engine\)"):
-        EngineSampler(ReaderOptions(engine=["http://127.0.0.1:8000/v1"]), tiny_sampler.tokenizer)
-
-
 def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
     def tempered(body, answer):
         if body["temperature"] != 1:
@@ -355,10 +325,10 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
         for one, other in zip(utilities, local.utilities([query])[0], strict=True):
             texts += [*drawn(one.belief), *drawn(one.baseline)]
             expected += [*drawn(other.belief), *drawn(other.baseline)]
-    assert alike(texts, expected)
+    # nearly all: a random reader's tokens are near-ties, and low bits turn some
+    assert sum(one == other for one, other in zip(texts, expected, strict=True)) >= 0.9 * len(texts)
     assert sum(body["n"] == 4 for body in server.requests) == 3 * 8
     assert server.most_in_flight > 8
-    assert not scorer.sampler._expected
 
 
 def test_in_process_nothing_is_read_ahead(tiny_scorer):
@@ -379,7 +349,7 @@ def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny
 
 
 def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
-    other = engine(tiny_sampler, serve()).reading_with(tiny_sampler._model)
+    other = engine(tiny_sampler, serve()).reading_with(tiny_sampler.model)
     assert isinstance(other, ResponseSampler)
     same(other.sample(asking(PROMPTS)), tiny_sampler.sample(asking(PROMPTS)))
 
@@ -406,56 +376,6 @@ def drawn(belief):
     return sorted(text for text, count in zip(belief.responses, belief.counts, strict=True) for _ in range(count))
 
 
-def texts_of(rows):
-    contexts = [context for row in rows for context in (row["baseline"], *row["passages"])]
-    return [
-        response["text"]
-        for context in contexts
-        for response in sorted(context["responses"], key=lambda row: row["text"])
-        for _ in range(response["count"])
-    ]
-
-
-def alike(texts, others):
-    """Return whether nearly all are equal: a random reader's tokens are near-ties, and low bits turn some."""
-    equal = sum(one == other for one, other in zip(texts, others, strict=True))
-    return equal >= 0.9 * len(texts)
-
-
-def test_label_on_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--max_batch_tokens", "1")) == 0
-    assert main(label("engine", "--engine", serve().url, serve().url)) == 0
-    lines = {name: labels_of(tmp_path / name) for name in ("local", "engine")}
-    assert [row["id"] for row in lines["local"]] == [row["id"] for row in lines["engine"]]
-    assert alike(*map(texts_of, lines.values()))
-    decides = [json.loads((tmp_path / name / "provenance.json").read_text())["decides"] for name in lines]
-    assert decides[0]["reader_weights"] != decides[1]["reader_weights"]
-    assert decides[0]["device"] == decides[1]["device"]
-
-
-@pytest.mark.slow
-def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--max_batch_tokens", "1")) == 0
-    words = label("engine", "--engine", serve().url, "--block", "4")
-    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
-    assert two.returncode == 0, two.stderr
-    local, engine = (labels_of(tmp_path / name) for name in ("local", "engine"))
-    assert [row["id"] for row in local] == [row["id"] for row in engine]
-    assert alike(texts_of(local), texts_of(engine))
-
-
-def test_a_question_whose_answer_is_half_is_rejected_with_its_reason(label, tmp_path, serve, tiny_sampler):
-    def half(body, answer):
-        if body["n"] == 4 and "mill 3" in tiny_sampler.tokenizer.decode(body["prompt"]):
-            drop_one(answer)
-
-    assert main(label("out", "--engine", serve(spoil=half).url)) == 0
-    (rejected,) = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
-    assert json.loads(rejected)["where"] == "id q3"
-    assert "expected 4 responses, got 3" in rejected
-    assert len((tmp_path / "out" / "labels.jsonl").read_text().splitlines()) == 5
-
-
 @pytest.mark.slow
 def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp_path, serve, capsys):
     assert main(label("whole", "--engine", serve().url)) == 0
@@ -469,20 +389,6 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert (tmp_path / "out" / "progress" / "process-0.jsonl").read_text().count("\n") in (1, 2)
     assert main(label("out", "--engine", serve().url)) == 0
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "whole" / "labels.jsonl").read_bytes()
-
-
-@pytest.mark.slow
-def test_save_reader_merges_the_adapter(tmp_path, capsys):
-    from seper_reward.reader.loading import load_reader, reader_defaults
-
-    assert main(["merge-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
-    assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().err
-    saved = load_reader(str(tmp_path / "reader"), ModelOptions(dtype="float32", device="cpu"))
-    merged = load_reader("embedded", ModelOptions(dtype="float32", device="cpu"))
-    one, other = saved.model.state_dict(), merged.model.state_dict()
-    assert all(torch.equal(one[name], other[name]) for name in other)
-    assert saved.tokenizer.chat_template == merged.tokenizer.chat_template
-    assert reader_defaults(str(tmp_path / "reader")) == reader_defaults("embedded") != reader_defaults("org/model")
 
 
 def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
@@ -519,7 +425,6 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
     scorer.reader.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))], scorer.known_answers)
     assert scorer.utilities([QUESTION]) == [there]
     assert len(server.requests) == asked  # all of it was in the cache
-    assert not scorer.sampler._expected
 
 
 @pytest.mark.parametrize("options", [{"reads_prompts": False}, {"names_ids": False}])

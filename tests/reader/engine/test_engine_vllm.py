@@ -101,7 +101,7 @@ def test_first_tokens_follow_the_readers_distribution(local, url):
     engine = on_engine(local, url, num_samples=200, max_new_tokens=1, temperature=0.7, stop=())
     first = torch.tensor([ids[0] for ids in engine.sample(asking(PROMPTS[:1]))[0].token_ids])
     with torch.no_grad():
-        logits = local._model(input_ids=torch.tensor([prompt_ids(local, PROMPTS[0])])).logits[0, -1]
+        logits = local.model(input_ids=torch.tensor([prompt_ids(local, PROMPTS[0])])).logits[0, -1]
     probs, tokens = (logits.double() / 0.7).softmax(-1).topk(5)
     observed = [int((first == token).sum()) for token in tokens]
     expected = (probs * len(first)).tolist()

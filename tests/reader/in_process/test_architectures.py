@@ -61,7 +61,7 @@ def test_log_probs_are_the_models_own_and_do_not_depend_on_the_batch(architectur
         *before, last = prompt_ids(sampler, prompt)
         assert words.decode([last]) == "?"
         with torch.no_grad():
-            log_probs = sampler._model(input_ids=torch.tensor([before])).logits[0, -1].log_softmax(-1)
+            log_probs = sampler.model(input_ids=torch.tensor([before])).logits[0, -1].log_softmax(-1)
         assert responses.question_log_prob == pytest.approx(float(log_probs[last]), abs=1e-3)
     given = sampler.log_probs(PROMPTS, [" in 1840"] * len(PROMPTS))
     for prompt, log_probs in zip(PROMPTS, given, strict=True):
@@ -73,7 +73,7 @@ def log_probs_by_prefix(sampler, prompt, token_ids):
     """Return what the model gives each token if it is called with all that comes before, and nothing else."""
     ids, found = prompt_ids(sampler, prompt), []
     for token in token_ids:
-        found.append(sampler._model(input_ids=torch.tensor([ids])).logits[0, -1].log_softmax(-1)[token])
+        found.append(sampler.model(input_ids=torch.tensor([ids])).logits[0, -1].log_softmax(-1)[token])
         ids = [*ids, token]
     return torch.stack(found)
 

@@ -33,5 +33,5 @@ def test_the_cache_argument_has_several_names(model, name):
 def test_the_embedded_reader_shares_prefixes_and_passes_its_cache_by_name(embedded_scorer):
     """With another layout each token would compute the whole prompt again, without an error."""
     assert embedded_scorer.sampler.layout == "tree"
-    model = embedded_scorer.sampler._model
+    model = embedded_scorer.sampler.model
     assert cache_argument(model) in inspect.signature(model.forward).parameters

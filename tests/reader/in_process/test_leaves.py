@@ -7,7 +7,7 @@ import torch
 
 from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process import decoding
-from seper_reward.reader.in_process.response_sampler import Line, ResponseSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import profiling
@@ -42,7 +42,7 @@ def next_probs(sampler, ids, *, drawn):
     """Return the probability of each next token, at temperature 1 or as it is drawn."""
     options = sampler.options
     with torch.no_grad():
-        logits = sampler._model(torch.tensor([ids])).logits[0, -1].double()
+        logits = sampler.model(torch.tensor([ids])).logits[0, -1].double()
     if not drawn:
         return logits.softmax(-1).tolist()
     probs, nucleus = (logits / options.temperature).softmax(-1).tolist(), {}
@@ -85,50 +85,37 @@ def test_a_leaf_is_the_product_of_softmaxes_and_all_its_ends(reader, layout, sam
     assert len({len(leaf.token_ids) for leaf in found}) > 1
 
 
-def test_ends_are_end_tokens_and_those_that_complete_a_stop_string_and_add_nothing(reader):
-    sampler = reader(stop=("in", "b"))
-    words = sampler.tokenizer
-
-    def ends(text):
-        return sampler._rows.given(text).ends
-
-    (end,) = words("x").input_ids
-    named = {words.decode([token]) for token in ends("a") if token not in (2, end)}
-    assert named >= {"b", " b", "in", " in"}
-    assert all(name.strip().startswith(("b", "in")) for name in named)
-    # "i" is a text of its own, and "n" completes the stop string with its help, so that the text would be another
-    assert set(ends("i")) >= {2, end, words("b").input_ids[0]}
-    assert words("n").input_ids[0] not in ends("i")
+def ended(sampler, token_ids):
+    """Return the text of a response of these tokens, and whether the last one ends it."""
+    words, end = sampler.tokenizer, token_ids[-1] in (2, sampler.tokenizer("x").input_ids[0])
+    text = words.decode(token_ids[:-1] if end else token_ids, skip_special_tokens=True).lstrip()
+    cut = [text[:place] for place in (text.find(string, 1) for string in sampler.options.stop) if place > 0]
+    return min([text, *cut], key=len).strip(), end or bool(cut)
 
 
-def test_leaves_come_among_samples_as_often_as_they_are_likely(reader):
-    sampler = reader(num_samples=3, temperature=0.7)
-    characters = [chr(code) for code in range(33, 127) if chr(code) not in "xb"]
-    leaves = leaves_of(sampler, ["Who?"] * len(characters), characters)
-    leaf = max(leaves, key=lambda leaf: leaf.draw_log_prob)
-    prob = math.exp(leaf.draw_log_prob)
-    assert prob > 0.02
-    names = [f"round {number}" for number in range(1500)]  # they decide the noise
-    sampled = sampler._sample_batch([Line(name, prompt_ids(sampler, "Who?")) for name in names])
-    hits, draws = sum(len(leaf.among(row)) for row in sampled), sum(len(row.texts) for row in sampled)
-    assert abs(hits - prob * draws) < 3.5 * (prob * (1 - prob) * draws) ** 0.5
+def test_samples_end_at_end_tokens_and_stop_strings(reader):
+    sampler = reader(num_samples=80, max_new_tokens=8)
+    (row,) = sampler.sample(asking(["Who?"]))
+    for text, token_ids, finished in zip(row.texts, row.token_ids, row.finished, strict=True):
+        assert (text, finished) == ended(sampler, token_ids)
+        assert not any(ended(sampler, token_ids[:length])[1] for length in range(1, len(token_ids)))
+        assert finished or len(token_ids) == 8
+    lasts = [sampler.tokenizer.decode([ids[-1]]) for ids in row.token_ids]
+    assert {"x", "b"} <= set(lasts)
 
 
 def all_responses(sampler, prompt):
     """Return every response that can be drawn, once, with its probability: the slow loop."""
-    start, words, ends = prompt_ids(sampler, prompt), sampler.tokenizer, (2, sampler.tokenizer("x").input_ids[0])
-    rows, begun = [], [((), 0.0)]
+    start, rows, begun = prompt_ids(sampler, prompt), [], [((), 0.0)]
     while begun:
         before, log_prob = begun.pop()
         for token, prob in enumerate(next_probs(sampler, [*start, *before], drawn=True)):
             if not prob:
                 continue
             token_ids, total = (*before, token), log_prob + math.log(prob)
-            text = words.decode(before if token in ends else token_ids, skip_special_tokens=True).lstrip()
-            cut = [text[:place] for place in (text.find(string, 1) for string in sampler.options.stop) if place > 0]
-            finished = token in ends or bool(cut)
+            text, finished = ended(sampler, token_ids)
             if finished or len(token_ids) == sampler.options.max_new_tokens:
-                rows.append((min([text, *cut], key=len).strip(), token_ids, finished, total))
+                rows.append((text, token_ids, finished, total))
             else:
                 begun.append((token_ids, total))
     texts, token_ids, finished, draw_log_probs = zip(*rows, strict=True)
@@ -137,7 +124,7 @@ def all_responses(sampler, prompt):
 
 def test_all_leaves_that_draw_a_text_sum_to_its_leaf(reader):
     """Nothing within the nucleus is left out or counted twice."""
-    sampler = reader(max_new_tokens=3, temperature=0.7, top_p=0.9)
+    sampler = reader(max_new_tokens=3, temperature=0.6, top_p=0.85)
     responses = all_responses(sampler, "Who?")
     assert sum(map(math.exp, responses.draw_log_probs)) == pytest.approx(1, abs=1e-5)
     texts = {text for text in responses.texts if text}
@@ -169,7 +156,7 @@ def test_a_text_that_no_response_can_be(reader):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"layout": "repeat"}, {"layout": "reread"}],
+    [{}, {"layout": "repeat"}, {"layout": "alone"}, {"layout": "reread"}],
     ids=str,
 )
 def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_sampler, options):
@@ -177,7 +164,9 @@ def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_samp
     start = "The mill burned down in 1840, says the parish book. "  # read once for all
     prompts = [*PROMPTS, *(start + prompt for prompt in PROMPTS)]
     given = {prompts[0]: [" honey", " the mill of Voss"], prompts[4]: [" in 1840"], prompts[5]: ["4", " 4\n4", "m"]}
-    found, without = sampler.sample(asking(prompts, given)), sampler.sample(asking(prompts))
+    found = sampler.sample(asking(prompts, given, dict.fromkeys(prompts[::2], "?")))
+    without = sampler.sample(asking(prompts))
+    assert [row.question_log_prob is None for row in found] == [False, True] * 3
     for prompt, row, expected in zip(prompts, found, without, strict=True):
         assert row.token_ids == expected.token_ids
         assert row.draw_log_probs == expected.draw_log_probs
@@ -227,7 +216,8 @@ def test_leaves_of_answers_are_cached_with_the_responses(reader, tmp_path):
         assert cut.log_prob == cut.draw_log_prob == -math.inf  # for which JSON has no number
     assert (cache.hits, cache.misses) == (0, 4)
     (again,) = prompted.responses(asked, [["a", "a b"]])
-    assert [row.known_leaves for row in again] == [row.known_leaves for row in found]
+    assert again == found
+    assert all(row.question_log_prob < 0 for row in again)
     assert (cache.hits, cache.misses) == (2, 4)
     prompted.responses(asked, [["a"]])
     assert (cache.hits, cache.misses) == (2, 6)

@@ -11,7 +11,6 @@ from seper_reward.reader.in_process.scored_tokens import Place, forward
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reader.tokens import find_tokens
-from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, Passage
 from tests.helpers import asking, prompt_ids, rebuilt
 
@@ -39,7 +38,7 @@ def expected(sampler, prompt, question):
         size = len(words.convert_ids_to_tokens(token))  # a letter of a byte-level token is a byte
         if place and before < end and before + size > start:
             with torch.no_grad():
-                logits = sampler._model(input_ids=torch.tensor([ids[:place]])).logits[0, -1].double()
+                logits = sampler.model(input_ids=torch.tensor([ids[:place]])).logits[0, -1].double()
             found.append(float(logits.log_softmax(-1)[token]))
         before += size
     assert before == len(prompt.encode())
@@ -68,24 +67,6 @@ def test_a_common_start_may_end_in_the_question(tiny_sampler, monkeypatch):
             assert row.token_ids == other.token_ids
 
 
-@pytest.mark.parametrize("layout", ["tree", "repeat", "alone", "reread"])
-def test_it_changes_no_bit_of_the_responses(tiny_sampler, layout):
-    sampler = rebuilt(tiny_sampler, layout=layout)
-    prompts = list(PROMPTS)
-    asked = {prompt: PROMPTS[prompt] for prompt in prompts[::2]}
-    for row, plain in zip(
-        sampler.sample(asking(prompts, questions=asked)), sampler.sample(asking(prompts)), strict=True
-    ):
-        assert row.texts == plain.texts
-        assert row.draw_log_probs == plain.draw_log_probs
-        assert all(map(torch.equal, row.token_log_probs, plain.token_log_probs))
-        assert plain.question_log_prob is None
-    assert [row.question_log_prob is None for row in sampler.sample(asking(prompts, questions=asked))] == [
-        False,
-        True,
-    ] * 3
-
-
 def test_tokens_of_the_last_occurrence_are_found(tiny_sampler):
     words = tiny_sampler.tokenizer
     prompt = f"縮絨 {OTHER} 縮絨: {OTHER} Why?"
@@ -98,7 +79,7 @@ def test_tokens_of_the_last_occurrence_are_found(tiny_sampler):
 
 
 def test_a_model_that_does_not_call_its_output_layer_has_none(tiny_sampler, monkeypatch):
-    model = tiny_sampler._model
+    model = tiny_sampler.model
     ids = torch.tensor([[5, 6, 7]])
     logits, found = forward(model, ends=[2], places=[Place(0, 0, 6), Place(0, 1, 7)], input_ids=ids)
     with torch.no_grad():
@@ -110,17 +91,6 @@ def test_a_model_that_does_not_call_its_output_layer_has_none(tiny_sampler, monk
     logits, found = forward(model, ends=[2], places=[Place(0, 0, 6)], input_ids=ids)
     torch.testing.assert_close(logits, plain[:, -1])
     assert math.isnan(found[0])
-
-
-def test_the_cache_keeps_it(tiny_sampler, tmp_path):
-    asked = [Asked("Who built the mill?\n", (), ((), (Passage("Peter Voss built the mill."),)))]
-    reader = PromptedReader(tiny_sampler, prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
-    ((bare, shown),) = reader.responses(asked)
-    prompts = [reader.prompts.build(asked[0].question, context) for context in asked[0].contexts]
-    for row, prompt in zip((bare, shown), prompts, strict=True):
-        assert row.question_log_prob == pytest.approx(expected(tiny_sampler, prompt, "Who built the mill?"), abs=1e-4)
-    assert reader.responses(asked) == [[bare, shown]]
-    assert reader.cache.hits == 2
 
 
 def test_a_prompt_that_asks_before_the_passage_has_none(tiny_sampler):
