@@ -273,8 +273,11 @@ adapters: setup  ## train both shipped adapters, into runs/ (hours on 2 cores)
 	$(PAIRS) --seed 12 --languages 42000 --second 15000 --traps 3000 --modified 2000 > runs/pairs-third.jsonl
 	$(PAIRS) --seed 13 --lexicon 30000 --order 20000 --languages 36000 --languages_right 40 --second 25000 --traps 9000 --modified 2000 > runs/pairs-fourth.jsonl
 	$(PAIRS) --seed 14 --lexicon 25000 --order 25000 --languages 40000 --languages_right 42 --second 22000 --traps 8000 --modified 2000 --judged 3 > runs/pairs-fifth.jsonl
+	$(PAIRS) --seed 15 --lexicon 20000 --order 20000 --languages 38000 --languages_right 42 --second 20000 --traps 10000 --modified 2000 --judged 3 --spans 70000 > runs/pairs-sixth.jsonl
 	for stage in first second third fourth fifth; do $(BIN)/seper-reward train entailment --config $(ADAPTERS)/entailment-$$stage.yaml || exit 1; done
-	$(BIN)/python -m tests.benchmarks.adapters.mean runs/entailment-fourth runs/entailment-fifth runs/entailment
+	$(BIN)/python -m tests.benchmarks.adapters.mean runs/entailment-fourth runs/entailment-fifth runs/entailment-mean
+	$(BIN)/seper-reward train entailment --config $(ADAPTERS)/entailment-sixth.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.mean runs/entailment-mean runs/entailment-sixth runs/entailment --scale 3 --shift -4.25
 	$(BIN)/python -m tests.benchmarks.adapters.reader_data --seed 0 > runs/reader.jsonl
 	$(BIN)/seper-reward train sft --config $(ADAPTERS)/reader.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.reader_data --seed 1 > runs/reader-sharpen.jsonl

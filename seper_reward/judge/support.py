@@ -21,9 +21,9 @@ def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
     """Return how strongly each text and the gold answer entail each other, in [0, 1]; all share batches.
 
     Entailment is required in both directions, since an answer does not entail a text with further claims, and only
-    probabilities above 15/16 count: max_a max(0, 16 · min(E(text → a), E(a → text)) − 15). A text that a rule equates with
-    the answer has 1, and any other copy of words of the question has 0. Nothing is deleted from the text, so a reward
-    above .5 implies a support above .5 in labels.
+    probabilities above 15/16 count: max_a max(0, 16 · min(E(text → a), E(a → text)) − 15). A text that a rule equates
+    with the answer has 1, and any other copy of words of the question has 0. Nothing is deleted from the text, so a
+    reward above .5 implies a support above .5 in labels.
     """
     claims = [[_directions(text, alias, judge.model) for alias in text.answers] for text in stated]
     judged = judge.probs([pair for aliases in claims for pairs in aliases for pair in pairs or ()])

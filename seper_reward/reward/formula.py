@@ -5,7 +5,7 @@
 ``n`` counts the calls of the rollout's search tool. Failed calls count too, or else a failing call would be as good as
 an answer; calls that are refused because no more searches are allowed do not count. ``D_t`` are the passages of the
 first t searches, SePer is that of arXiv:2503.01478 (eq. 9-10), and ``E`` is the support of the policy's last stated
-answer: max(0, 4p - 3) for the probability p that it and a gold answer entail each other
+answer: max(0, 16p - 15) for the probability p that it and a gold answer entail each other
 (``judge.support.mutual_supports``). The last term is subtracted with ``closed_book`` only.
 
 With equal weights of answer and gain, the best search with a wrong answer (w_gain − λ) never earns more than a right

@@ -26,16 +26,16 @@ def paid(probs, text, *answers, question=QUESTION):
 
 @pytest.mark.parametrize(
     ("forward", "backward", "expected"),
-    [(0.95, 0.9, 0.6), (0.8, 0.99, 0.2), (0.75, 0.99, 0.0), (0.99, 0.5, 0.0), (1.0, 1.0, 1.0)],
+    [(0.99, 0.975, 0.6), (0.95, 0.99, 0.2), (0.9375, 0.99, 0.0), (0.99, 0.5, 0.0), (1.0, 1.0, 1.0)],
 )
-def test_the_weaker_direction_counts_above_three_quarters(forward, backward, expected):
+def test_the_weaker_direction_counts_above_fifteen_sixteenths(forward, backward, expected):
     probs = {("Bob", "Ida"): forward, ("Ida", "Bob"): backward}
     assert paid(probs, "Bob", "Ida") == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_best_alias_counts():
-    probs = {("Bob", "Ida Voss"): 0.95, ("Ida Voss", "Bob"): 0.9, ("Bob", "Ida"): 1.0, ("Ida", "Bob"): 0.7}
-    assert paid(probs, "Bob", "Ida Voss", "Ida") == pytest.approx(4 * 0.9 - 3)
+    probs = {("Bob", "Ida Voss"): 0.99, ("Ida Voss", "Bob"): 0.97, ("Bob", "Ida"): 1.0, ("Ida", "Bob"): 0.9}
+    assert paid(probs, "Bob", "Ida Voss", "Ida") == pytest.approx(16 * 0.97 - 15)
     assert paid(probs, "Bob", "Ida") == 0  # the model is sure of one direction, but no rule equates the two
 
 
@@ -46,7 +46,7 @@ def test_no_word_of_the_text_is_deleted():
         ("Who was the mother of Karl Moss?", "the mother of Ida Voss"),
     ):
         assert paid({}, text, "Ida Voss", question=question) == 0
-        probs = {(text, "Ida Voss"): 0.95, ("Ida Voss", text): 0.9}
+        probs = {(text, "Ida Voss"): 0.99, ("Ida Voss", text): 0.975}
         assert paid(probs, text, "Ida Voss", question=question) == pytest.approx(0.6)
 
 
@@ -79,8 +79,8 @@ def test_a_repeated_question_states_nothing():
         ("is longer the NILE", 0.0),
         ("the Nile or the Osk", 0.0),
         ("the Nile", 1.0),
-        ("the Nile is longer", 0.96),
-        ("The answer is the Nile", 0.96),
+        ("the Nile is longer", 0.84),
+        ("The answer is the Nile", 0.84),
     ],
 )
 def test_a_copy_of_a_question_that_names_the_answer_states_nothing(text, expected):
@@ -99,10 +99,10 @@ def test_a_text_without_a_word_states_nothing(text):
     ("text", "answer", "expected"),
     [
         ("**ida voss.**", "Ida Voss", 1.0),
-        ("the year nineteen eighty-nine", "1989", 0.96),  # the model is asked, with equal digits
+        ("the year nineteen eighty-nine", "1989", 0.84),  # the model is asked, with equal digits
         ("nineteen eighty-nine", "1989", 1.0),
         ("9 November 1989", "1989", 1.0),  # needs no second direction, which a rule refuses
-        ("1989", "9 November 1989", 0.96),  # enough if the year was asked: the model is asked
+        ("1989", "9 November 1989", 0.84),  # enough if the year was asked: the model is asked
         ("87", "85", 0.0),
     ],
 )
@@ -112,7 +112,7 @@ def test_rules_decide_before_the_model(text, answer, expected):
 
 
 def test_all_texts_share_a_batch_and_keep_their_order():
-    model = ScriptedModel(lambda pair: {"Bob": 0.9, "Eve": 0.95, "Ida": 0.99, "Ann": 0.98}[pair.premise])
+    model = ScriptedModel(lambda pair: {"Bob": 0.975, "Eve": 0.9875, "Ida": 0.99, "Ann": 0.99}[pair.premise])
     stated = [Stated("Who?", "Bob", ["Ida"]), Stated("Who?", "Eve", ["Ann", "Ida"]), Stated("Who?", "Bob", ["Ida"])]
     stated.append(Stated("Which?", "", ["Ida"]))
     assert mutual_supports(Judge(model), stated) == pytest.approx([0.6, 0.8, 0.6, 0.0])

@@ -1,8 +1,8 @@
 """Short answers that a reader copies from a passage or makes up: most are wrong, and are of the right kind.
 
 A reader that does not know the answer gives a name, a number or a noun of its passage, or the answer to a question of
-the same kind. They are taken from passages of training questions; a span that shares a word with an answer is left out.
-Next to them stand other spellings of the answer, and sentences that state it.
+the same kind. They are from passages of training questions, without those that share a word with an answer. Next to them
+stand other spellings of the answer, and sentences that state it.
 """
 
 import random
@@ -93,7 +93,7 @@ def _other(read: Read, rng: random.Random) -> str:
 
 def _made_up(read: Read, rng: random.Random) -> str:
     """Return a word that does not exist, as a reader makes up from the pieces of its passage."""
-    words = [word for word in re.findall(r"[A-Za-z]{4,}", read.passage)]
+    words = re.findall(r"[A-Za-z]{4,}", read.passage)
     return (rng.choice(words)[: rng.randint(3, 6)] + rng.choice(_ENDINGS)).capitalize() if words else ""
 
 

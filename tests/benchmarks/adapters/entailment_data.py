@@ -227,7 +227,9 @@ def training_pairs(data_dir: Path, seed: int, counts: Mapping[str, int]) -> list
     pairs += labeled(trap_forms(facts, data_dir, counts["traps"], rng), "answer_traps")
     pairs += labeled(order_forms(counts["order"], rng), "answer_order")
     pairs += labeled(lexicon_forms(counts["lexicon"], rng), "answer_lexicon")
-    pairs += labeled(span_forms(read_questions(data_dir), counts["spans"], rng), "answer_spans") if counts["spans"] else ()
+    pairs += (
+        labeled(span_forms(read_questions(data_dir), counts["spans"], rng), "answer_spans") if counts["spans"] else ()
+    )
     translated = read_rows(data_dir / "xquad.jsonl.gz")
     pairs += labeled(language_forms(translated, counts["languages"], rng, counts["languages_right"] / 100), "xquad")
     for at, pair in enumerate(pairs):

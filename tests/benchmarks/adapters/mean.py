@@ -1,9 +1,9 @@
 """The mean of two adapters of one shape, as a folder like the second: it makes fewer errors than either.
 
-python -m tests.benchmarks.adapters.mean runs/entailment-mean runs/entailment-sixth runs/entailment --scale 3 --shift -4.25
+python -m tests.benchmarks.adapters.mean runs/entailment-fourth runs/entailment-fifth runs/entailment-mean
 
-Scale and shift calibrate the head: the logit of entailment becomes scale * logit + shift, since the mean of models is less
-sure than each of them, and most responses of a reader are wrong, while half of the pairs that it was trained on are right.
+Scale and shift calibrate the head: the logit of entailment becomes scale * logit + shift. The mean of models is less
+sure than each of them, and most responses of a reader are wrong, while half of the pairs that it learned are right.
 """
 
 import shutil
@@ -35,4 +35,5 @@ if __name__ == "__main__":
     parser.add_argument("--scale", type=float, default=1.0, help="factor of all logits")
     parser.add_argument("--shift", type=float, default=0.0, help="added to the logit of entailment")
     options = parser.parse_args()
-    main(*options.folders, options.scale, options.shift)
+    one, other, folder = options.folders
+    main(one, other, folder, options.scale, options.shift)

@@ -11,6 +11,7 @@ from seper_reward.data.splits import split_of
 from tests.benchmarks.adapters import answer_forms as forms
 from tests.benchmarks.adapters import answer_lexicon, answer_second, near_names
 from tests.benchmarks.adapters import entailment_data as data
+from tests.benchmarks.adapters.answer_spans import Read, span_forms
 from tests.benchmarks.adapters.answer_traps import echo_forms, prose_forms
 from tests.benchmarks.judge import EQUIVALENCE, WORDINGS
 
@@ -50,6 +51,18 @@ def test_a_paragraph_with_another_answer_in_it_does_not_state_the_old_one():
     assert all(row.entailed == ("Ann Lee" in row.response) for row in rows)
     assert any("Bob Ray" in row.response for row in rows)
     assert any("Ann" not in row.response and "Bob" not in row.response for row in rows)
+
+
+def test_span_forms_state_the_answer_or_share_no_word_with_it():
+    passage = "Ann Lee met Bob Ray of Hallow Mill on 3 May 1912. The river was wide, and a boat came."
+    read = Read("Who built the mill?", ["Ann Lee", "Miss Lee"], ["Cy Moss", "Dee Fox"], passage)
+    rows = list(span_forms([read], 400, random.Random(0)))
+    assert len(rows) == 400
+    for row in rows:
+        answer, text = (row.response, row.answer) if row.response in read.answers else (row.answer, row.response)
+        assert answer in read.answers
+        assert row.entailed == bool(re.search(r"\b(ann|lee)\b", text.lower()))
+    assert {"Bob Ray of Hallow Mill", "Cy Moss", "3 May 1912"} <= {row.response for row in rows}
 
 
 def drawn(make, count=400):
