@@ -115,11 +115,11 @@ def test_equivalence_of_the_model_alone():
 
 
 def test_error_rates_by_hand():
-    """Support above .5 counts in labels; a reward needs both directions, and pays 4 min(...) - 3."""
+    """Support above .5 counts in labels; a reward needs both directions, and pays 16 min(...) - 15."""
     probs = {
         ("It is Ann", "Ann"): 0.6, ("Ann", "It is Ann"): 0.9,  # right: supported, paid 0
         ("Anna", "Ann"): 0.4, ("Ann", "Anna"): 0.99,  # right: missed by both
-        ("Ben", "Ann"): 0.8, ("Ann", "Ben"): 0.8,  # wrong: supported, and paid .2
+        ("Ben", "Ann"): 0.99, ("Ann", "Ben"): 0.99,  # wrong: supported, and paid .84
         ("Bob", "Ann"): 0.7, ("Ann", "Bob"): 0.1,  # wrong: supported, not paid
         ("Cy", "Ann"): 0.1, ("Ann", "Cy"): 0.9,  # wrong: neither
     }  # fmt: skip
