@@ -1,8 +1,8 @@
 """Short answers that a reader copies from a passage or makes up: most are wrong, and are of the right kind.
 
 A reader that does not know the answer gives a name, a number or a noun of its passage, or the answer to a question of
-the same kind. They are from passages of training questions, without those that share a word with an answer. Next to them
-stand other spellings of the answer, and sentences that state it.
+the same kind. They are from passages of training questions, without those that share a word with an answer. Next to
+them stand other spellings of the answer, and sentences that state it.
 """
 
 import random
