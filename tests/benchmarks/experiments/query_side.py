@@ -19,7 +19,7 @@ Each finished training is a file, so the same command resumes.
 import argparse
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha1
 from itertools import product
@@ -39,7 +39,7 @@ from seper_reward.data.splits import split_of
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, labeled_queries, read_label_rows
 from seper_reward.reports.tables import markdown_table
-from seper_reward.retrieval import BM25Retriever
+from seper_reward.retrieval import BM25Retriever, next_query
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.pretrained import fast_dtype
@@ -58,6 +58,7 @@ DEPTH = 20  # passages per question in a ranking
 SEEDS = (0, 1, 2)
 LABELS = ("seper_gain", "likelihood", "contains x bm25", "human marks", "delta_seper", "question_gain", "bm25")
 UNTRAINED = "untrained"
+SEPARATOR = next_query("", [Passage("")])  # before what a second search has read
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 _MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
 _TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale, as in compare-halves.yaml
@@ -90,6 +91,11 @@ class Frame:
         """Places of the passages by text."""
         return {passage.full_text: place for place, passage in enumerate(self.passages)}
 
+    @cached_property
+    def places_read(self) -> dict[str, int]:
+        """Places of the passages by the end of the query of a second search that has read them."""
+        return {next_query("", [passage]): place for place, passage in enumerate(self.passages)}
+
     def rank(self, model: SentenceTransformer, queries: Sequence[Query], top: int) -> list[tuple[Passage, ...]]:
         """Return each question's best passages, best first."""
         scores = torch.from_numpy(Embedder(model).questions([query.question for query in queries])) @ self.vectors.T
@@ -118,18 +124,24 @@ def may_test(query: Query) -> bool:
 def candidates(frame: Frame) -> list[dict[str, object]]:
     """Return the questions to label, spread over the sets, with the first passages by the untrained retriever."""
     chosen = [query for query in frame.queries if may_teach(query)]
-    chosen = sorted(chosen, key=lambda query: sha1(query.id.encode()).hexdigest()[::-1])[:TAUGHT]
-    rows = []
-    for query, first in zip(chosen, frame.rank(load_encoder("embedded", TOKENS), chosen, TOP), strict=True):
-        gold = gold_relevance(query)
-        passages = [
-            {"id": one.id, "title": one.title, "text": one.text, "relevant": gold.get(one.id, 0) > 0} for one in first
-        ]
-        answers, of_set = list(query.answers), query.metadata["set"]
-        rows.append(
-            {"id": query.id, "question": query.question, "answers": answers, "set": of_set, "passages": passages}
-        )
-    return rows
+    chosen = spread_by_id(chosen)[:TAUGHT]
+    first = frame.rank(load_encoder("embedded", TOKENS), chosen, TOP)
+    return [candidate_row(query, passages) for query, passages in zip(chosen, first, strict=True)]
+
+
+def spread_by_id(queries: Sequence[Query]) -> list[Query]:
+    """Return the queries in an order that does not depend on their sets."""
+    return sorted(queries, key=lambda query: sha1(query.id.encode()).hexdigest()[::-1])
+
+
+def candidate_row(query: Query, passages: Sequence[Passage]) -> dict[str, object]:
+    """Return the row of a question to label, with its set and people's marks of the passages."""
+    gold = gold_relevance(query)
+    marked = [
+        {"id": one.id, "title": one.title, "text": one.text, "relevant": gold.get(one.id, 0) > 0} for one in passages
+    ]
+    answers, of_set = list(query.answers), query.metadata["set"]
+    return {"id": query.id, "question": query.question, "answers": answers, "set": of_set, "passages": marked}
 
 
 def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
@@ -161,7 +173,12 @@ def _exact(query: Query, labels: Sequence[float]) -> LabeledQuery:
 
 
 def train(
-    model: SentenceTransformer, frame: Frame, rows: Sequence[Mapping[str, Any]], temperature: float, seed: int
+    model: SentenceTransformer,
+    frame: Frame,
+    rows: Sequence[Mapping[str, Any]],
+    temperature: float,
+    seed: int,
+    rate: float = RATE,
 ) -> None:
     """Train the question's side of a retriever on ``teacher_rows`` in place; the passages' vectors stay.
 
@@ -172,8 +189,10 @@ def train(
     labels = torch.zeros_like(before)
     for target, row in zip(labels, rows, strict=True):
         target[[frame.places[text] for text in row["passages"]]] = torch.tensor(row["labels"]) / temperature
+        if (read := row["query"].find(SEPARATOR)) > 0:
+            target[frame.places_read[row["query"][read:]]] = math.nan  # a second search does not return it
     steps = EPOCHS * math.ceil(len(rows) / BATCH)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0, fused=True)
     schedule = get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
     dtype = fast_dtype(model.device)
     model.train()
@@ -192,19 +211,22 @@ def train(
     model.eval()
 
 
-def measured(frame: Frame, model: SentenceTransformer, queries: Sequence[Query]) -> list[dict[str, Any]]:
+def measured(
+    rankings: Sequence[Sequence[Passage]], queries: Sequence[Query], measures: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return each question's id, set, measures by people's marks, and the ids of its best passages."""
-    rankings = frame.rank(model, queries, DEPTH)
-    values = rank_values(rankings, [gold_relevance(query) for query in queries], _MEASURES)
+    values = rank_values(rankings, [gold_relevance(query) for query in queries], measures)
     return [
-        {"id": query.id, "set": query.metadata["set"], **(measures or {}), "passages": [one.id for one in passages]}
-        for query, measures, passages in zip(queries, values, rankings, strict=True)
+        {"id": query.id, "set": query.metadata["set"], **(marks or {}), "passages": [one.id for one in passages]}
+        for query, marks, passages in zip(queries, values, rankings, strict=True)
     ]
 
 
-def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], times: float) -> None:
-    """Train and measure the retriever of each label and seed that the folder ``trained`` lacks."""
-    learnt = {query.id for query in taught(folder)}
+def train_all(
+    frame: Frame, folder: Path, trained: Path, names: Sequence[str], times: float, sets: Sequence[str]
+) -> None:
+    """Train on questions of these sets, and measure the retriever of each label and seed that ``trained`` lacks."""
+    learnt = {query.id for query in taught(folder) if query.metadata["set"] in sets}
     tested = [query for query in frame.queries if may_test(query) and query.id not in learnt]
     trained.mkdir(exist_ok=True)
     for name, seed in [(UNTRAINED, 0), *product(names, SEEDS)]:
@@ -213,17 +235,18 @@ def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], t
             continue
         began, model, rows = time.perf_counter(), load_encoder("embedded", TOKENS), []
         if name != UNTRAINED:
-            rows = teacher_rows(targets(frame, folder, name), RetrieverConfig())
+            labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
+            rows = teacher_rows(labeled, RetrieverConfig())
             train(model, frame, rows, times * _TEMPERATURES.get(name, 0.2), seed)
         seconds = round(time.perf_counter() - began, 1)
-        questions = measured(frame, model, tested)
+        questions = measured(frame.rank(model, tested, DEPTH), tested, _MEASURES)
         write_json(path, {"rows": len(rows), "seconds": seconds, "questions": questions})
         print(f"{path.stem}: {seconds} s", flush=True)
 
 
 def table(trained: Path, first: str = LABELS[0]) -> str:
     """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set."""
-    values, sets = trained_values(trained)
+    values, sets = trained_values(trained, (*LABELS, UNTRAINED), _MEASURES)
     every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(_MEASURES)[-1]
     chosen = {"all three": np.isin(sets, _LEARNT), **every}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
@@ -253,15 +276,17 @@ def lead(one: np.ndarray, two: np.ndarray) -> str:
     return str(Statistic(rounded(float(one.mean() - two.mean())), interval_over_questions_and_seeds(one, two)))
 
 
-def trained_values(folder: Path) -> tuple[dict[str, dict[str, np.ndarray]], np.ndarray]:
-    """Return each label's measures, (S, Q), the untrained retriever's, (Q,), and the sets of the questions."""
+def trained_values(
+    folder: Path, names: Sequence[str], measured_by: Iterable[str]
+) -> tuple[dict[str, dict[str, np.ndarray]], np.ndarray]:
+    """Return each label's measures, (S, Q), of a retriever without seeds (Q,), and the sets of the questions."""
     values, sets = {}, np.array([])
-    for name in (*LABELS, UNTRAINED):
+    for name in names:
         runs = [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))]
         if runs:
             sets = np.array([row["set"] for row in runs[0]])
-            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in _MEASURES}
-            values[name] = measures if name != UNTRAINED else {key: rows[0] for key, rows in measures.items()}
+            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in measured_by}
+            values[name] = measures if len(runs) > 1 else {key: rows[0] for key, rows in measures.items()}
     return values, sets
 
 
@@ -272,13 +297,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
     made.add_argument("--times", type=float, default=1.0, help="multiplies the temperatures of all labels")
+    made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
+    made.add_argument("--sets", nargs="+", choices=_LEARNT, default=_LEARNT, help="sets to train on")
     words = made.parse_args(argv)
-    trained = words.folder / ("trained" if words.times == 1 else f"trained-{words.times:g}")
+    trained = words.folder / words.trained
     match words.act:
         case "candidates":
             write_lines(words.folder / "candidates.jsonl", candidates(Frame(words.folder)))
         case "train":
-            train_all(Frame(words.folder), words.folder, trained, words.labels, words.times)
+            train_all(Frame(words.folder), words.folder, trained, words.labels, words.times, words.sets)
         case _:
             print(table(trained))
 

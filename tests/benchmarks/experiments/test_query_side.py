@@ -7,6 +7,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.data.splits import split_of
+from seper_reward.retrieval import next_query
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.types import Query
 from tests.benchmarks.experiments import query_side
@@ -21,6 +22,7 @@ from tests.benchmarks.experiments.query_side import (
     targets,
     train,
 )
+from trainers.ranking.losses import kl_regularized
 
 TEXTS = ("Sheep graze on the hill.", "Ann saw the house.", "The house was blue.", "Fog is on the lake.")
 
@@ -50,20 +52,35 @@ def test_no_question_is_trained_on_and_tested_and_the_reader_knows_none_that_is_
     assert {split_of(query.id) for query in nq} == {"test"}
 
 
-def test_the_question_learns_and_the_passages_stay(frame, monkeypatch):
+def test_the_question_learns_and_the_passages_stay(frame):
     model = query_side.load_encoder("embedded", 128)
     vectors = frame.vectors.clone()
     before = frame.rank(model, frame.queries, 4)[0]
     worst = before[-1]
     rows = [{"query": "Who saw it?", "passages": [each.text for each in before], "labels": [0.0, 0.0, 0.0, 1.0]}]
-    monkeypatch.setattr(query_side, "RATE", 1e-3)
-    train(model, frame, rows * 64, 0.2, seed=0)
+    train(model, frame, rows * 64, 0.2, seed=0, rate=1e-3)
     assert frame.rank(model, frame.queries, 4)[0][0] == worst
     assert (frame.vectors == vectors).all()
 
 
+def test_train_leaves_out_what_a_second_search_has_read(frame, monkeypatch):
+    """The passage that a query repeats is the nearest; the loss must not hold its place, nor any other's."""
+    losses = []
+
+    def loss(scores, labels, reference):
+        losses.append(labels)
+        return kl_regularized(scores, labels, reference)
+
+    monkeypatch.setattr(query_side, "kl_regularized", loss)
+    query = next_query("Who saw it?", [frame.passages[2]])
+    rows = [{"query": query, "passages": TEXTS, "labels": [0.0] * 4}]
+    train(query_side.load_encoder("embedded", 128), frame, rows, 0.2, seed=0)
+    assert [labels.isnan().tolist() for labels in losses] == [[[False, False, True, False]]] * query_side.EPOCHS
+
+
 def test_measures_are_those_of_the_marks(frame):
-    (row,) = measured(frame, query_side.load_encoder("embedded", 128), frame.queries)
+    rankings = frame.rank(query_side.load_encoder("embedded", 128), frame.queries, 4)
+    (row,) = measured(rankings, frame.queries, query_side._MEASURES)
     place = row["passages"].index("0")
     assert row["recall@1"] == float(place == 0)
     assert row["recall@20"] == 1.0

@@ -1,0 +1,144 @@
+"""Which labels train a retriever for questions that need two passages? Labels of sets against single passages.
+
+    python -m tests.benchmarks.experiments.pooled runs/pooled
+    python -m tests.benchmarks.experiments.two_hops candidates --folder runs/pooled
+    seper-reward label --input runs/pooled/hops/candidates.jsonl --label seper_gain --sets conditional \
+        --max_passage_tokens 128 --output_dir runs/pooled/hops/seper_gain --cache runs/pooled/hops/cache.sqlite
+    python -m tests.benchmarks.experiments.two_hops train --folder runs/pooled
+    python -m tests.benchmarks.experiments.two_hops table --folder runs/pooled
+
+The same command with another ``--label`` labels by ``delta_belief`` or ``delta_seper``. As in ``query_side``, the
+question's side alone learns, with a fixed index of the corpus. Trained on are 120 questions of HotpotQA and 2Wiki with
+two relevant passages, in the dev and test splits; tested are all other such questions. A retriever searches twice, the
+second time with the passage that it found first, and so do its rivals.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+
+from seper_reward.evaluate.rankings import gold_relevance
+from seper_reward.labels.rows import labeled_queries, read_label_rows
+from seper_reward.reports.tables import markdown_table
+from seper_reward.retrieval import Retriever, retrieve_hops
+from seper_reward.retrieval.embeddings import Embedder
+from seper_reward.runtime.json_files import write_json, write_lines
+from seper_reward.types import LabeledQuery, Passage, Query
+from tests.benchmarks.experiments import query_side
+from tests.benchmarks.experiments.query_side import DEPTH, SEEDS, TAUGHT, TOKENS, TOP, UNTRAINED, Frame, lead
+from trainers.models import load_encoder
+from trainers.options import RetrieverConfig
+from trainers.ranking.run import teacher_rows
+
+OF_SETS = ("seper_gain", "delta_belief", "delta_seper")
+LABELS = (*OF_SETS, "human marks", "seper_gain of singles", "bm25 of singles")
+ONCE = "untrained, one search"
+TEMPERATURE, RATE = 0.1, 1e-4  # of people's marks the best of three pairs
+_SETS = ("hotpotqa_distractor", "2wikimultihopqa")
+Learn = Literal["singles", "paths"]
+_MEASURES = {"recall@2": "R@2", "recall@5": "R@5", "recall@20": "R@20"}
+
+
+@dataclass(frozen=True)
+class _QuerySide(Retriever):
+    """Ranks the frame's fixed passages by the vectors that a model gives to questions."""
+
+    frame: Frame
+    model: SentenceTransformer
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        scores = torch.from_numpy(Embedder(self.model).questions(list(questions))) @ self.frame.vectors.T
+        return [tuple(self.frame.passages[place] for place in row) for row in scores.topk(top_k).indices.tolist()]
+
+
+def two_hop_questions(frame: Frame) -> list[Query]:
+    """Return the questions of both sets that have two relevant passages."""
+    return [
+        query for query in frame.queries if query.metadata["set"] in _SETS and sum(gold_relevance(query).values()) == 2
+    ]
+
+
+def candidates(frame: Frame) -> list[dict[str, object]]:
+    """Return the questions to label, spread over the sets, with the first passages of two searches."""
+    chosen = [query for query in two_hop_questions(frame) if query_side.may_teach(query)]
+    chosen = query_side.spread_by_id(chosen)[:TAUGHT]
+    untrained = _QuerySide(frame, load_encoder("embedded", TOKENS))
+    found = retrieve_hops(untrained, [query.question for query in chosen], 2, TOP)
+    return [query_side.candidate_row(query, passages) for query, passages in zip(chosen, found, strict=True)]
+
+
+def targets(frame: Frame, folder: Path, name: str) -> tuple[list[LabeledQuery], Learn]:
+    """Return the questions to train on with the labels of this name, and what a training learns from them."""
+    if name in OF_SETS:
+        return labeled_queries(read_label_rows(folder / name), name), "paths"
+    if name == "seper_gain of singles":
+        return labeled_queries(read_label_rows(folder / "seper_gain"), "seper_gain"), "singles"
+    taught = query_side.targets(frame, folder, name.removesuffix(" of singles"))
+    if name == "human marks":
+        return [replace(labeled, graded=True) for labeled in taught], "paths"
+    return taught, "singles"
+
+
+def train_all(frame: Frame, folder: Path) -> None:
+    """Train and measure the retriever of each label and seed that the folder lacks; it searches twice."""
+    labelled = {query.id for query in query_side.taught(folder)}
+    tested = [query for query in two_hop_questions(frame) if query.id not in labelled]
+    texts, trained = [query.question for query in tested], folder / "trained"
+    trained.mkdir(exist_ok=True)
+    for name, seed in [*product((ONCE, UNTRAINED), (0,)), *product(LABELS, SEEDS)]:
+        path = trained / f"{name}-{seed}.json"
+        if path.is_file():
+            continue
+        model, rows = load_encoder("embedded", TOKENS), []
+        if name not in (ONCE, UNTRAINED):
+            labeled, learn_from = targets(frame, folder, name)
+            config = RetrieverConfig(learn_from=learn_from, labeler="gold")
+            rows = teacher_rows(labeled, config)
+            query_side.train(model, frame, rows, TEMPERATURE, seed, RATE)
+        rankings = retrieve_hops(_QuerySide(frame, model), texts, 1 if name == ONCE else 2, DEPTH)
+        write_json(path, {"rows": len(rows), "questions": query_side.measured(rankings, tested, _MEASURES)})
+        print(path.stem, len(rows), flush=True)
+
+
+def table(folder: Path) -> str:
+    """Return Markdown: the measures by label, of all questions and by set, and the leads of the first label."""
+    values, sets = query_side.trained_values(folder / "trained", (*LABELS, UNTRAINED, ONCE), _MEASURES)
+    chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
+    header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
+    best, rows = values[LABELS[0]], []
+    for name, measures in values.items():
+        cells = [
+            " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values())
+            for places in chosen.values()
+        ]
+        leads = ["" if name == LABELS[0] else lead(best[key], measures[key]) for key in list(_MEASURES)[:2]]
+        rows.append([name, *cells, *leads])
+    return markdown_table([" / ".join(_MEASURES), *header, "lead in recall@2", "lead in recall@5"], rows)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Do what the first word names."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("act", choices=["candidates", "train", "table"])
+    made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
+    words = made.parse_args(argv)
+    hops = words.folder / "hops"
+    hops.mkdir(exist_ok=True)
+    match words.act:
+        case "candidates":
+            write_lines(hops / "candidates.jsonl", candidates(Frame(words.folder)))
+        case "train":
+            train_all(Frame(words.folder), hops)
+        case _:
+            print(table(hops))
+
+
+if __name__ == "__main__":
+    main()
