@@ -195,10 +195,3 @@ def test_a_library_that_recipes_need_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "peft", None)
     assert cli.main(["train", "entailment"]) == 2
     assert capsys.readouterr().err.endswith("run: pip install peft (extra: train)\n")
-
-
-def test_a_damaged_label_file_is_named(tmp_path, capsys):
-    (tmp_path / "labels.jsonl").write_text("{broken\n")
-    for words in (["report"], ["export", "--output", str(tmp_path / "x")]):
-        assert cli.main([*words, "--labels", str(tmp_path)]) == 2
-        assert "labels.jsonl, line 1: expected one JSON object on the line" in capsys.readouterr().err

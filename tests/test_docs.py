@@ -3,7 +3,6 @@
 import ast
 import importlib
 import io
-import json
 import os
 import re
 import subprocess
@@ -253,21 +252,6 @@ def test_messages_on_the_page_of_errors_are_in_the_code():
     messages = re.findall("`(.+?)`", " ".join(rows))
     assert len(messages) > 15
     assert [message for message in messages if message not in code] == []
-
-
-def test_notebooks_become_pages(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    pages = importlib.import_module("generated_pages")
-    cells = [
-        {"cell_type": "markdown", "source": ["# Mill\n", "Text."]},
-        {"cell_type": "code", "source": ["x = 1"]},
-        {"cell_type": "code", "source": ["!seper-reward doctor"]},
-    ]
-    assert pages.notebook_page(json.dumps({"cells": cells}), "mill.ipynb") == (
-        "# Mill\nText.\n\n```python\nx = 1\n```\n\n```bash\n!seper-reward doctor\n```\n\n"
-        "[Download this notebook](mill.ipynb)"
-    )
-    assert pages.on_page_markdown("see [one](mill.ipynb)") == "see [one](mill.md)"
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """Options: each has a help text and one default, and the parts of a command's options are taken out unchanged."""
 
 import ast
-import subprocess
-import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -70,12 +68,3 @@ def test_no_option_is_declared_twice_on_one_road():
 def test_values_out_of_range(kind, given, message):
     with pytest.raises(ValueError, match=message):
         kind(**given)
-
-
-@pytest.mark.parametrize("words", ["label --help", "evaluate correlation --help", "serve --help", "label --limt 3"])
-def test_help_and_errors_do_not_import_torch(words):
-    code = (
-        "import sys; from seper_reward.cli import main\n"
-        f"try: main({words.split()!r})\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -13,7 +13,7 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from tests.helpers import ScriptedSampler, write_rows
+from tests.helpers import ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments
 
 MARKS = {"a": (1, 0, 0), "b": (0, 1, 1), "c": (1, 0, 0, 0), "d": (0, 0)}
@@ -164,32 +164,6 @@ def test_item_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, ca
     assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
     assert main(["baseline", "item", *words, "--relevant_from", "0"]) == 2
     assert "relevant_from must be at least 1, got 0" in capsys.readouterr().err
-
-
-def test_item_command_without_gold_answers(tiny_reader, tiny_entailment, tmp_path, capsys):
-    """As in TREC DL and WebAP: a collection, a run, graded judgments, and no answer anywhere."""
-    folder = tmp_path / "trec"
-    (folder / "qrels").mkdir(parents=True)
-    passages = {"a": "Ann built the mill.", "b": "Sheep eat grass.", "c": "The mill is old."}
-    write_rows(folder / "corpus.jsonl", [{"_id": name, "title": "", "text": text} for name, text in passages.items()])
-    questions = {"q1": "Who built the mill?", "q2": "Is the mill old?"}
-    write_rows(folder / "queries.jsonl", [{"_id": name, "text": text} for name, text in questions.items()])
-    grades = [("q1", "a", 3), ("q1", "b", 0), ("q1", "c", 1), ("q2", "c", 2), ("q2", "a", 0)]
-    table = "query-id\tcorpus-id\tscore\n" + "".join("\t".join(map(str, row)) + "\n" for row in grades)
-    (folder / "qrels" / "test.tsv").write_text(table)
-    words = arguments(tiny_reader, tiny_entailment, f"{folder}:test", tmp_path / "out.json")
-    words += ["--judges", "gold", "--relevant_from", "2"]
-    assert main(["baseline", "item", *words]) == 0
-    assert "2 of 2 questions have no gold answer: labels are not compared with" in capsys.readouterr().err
-    result = json.loads((tmp_path / "out.json").read_text())
-    found = result["judges"]["gold"]
-    assert (result["questions"], found["precision"], found["recall"]) == (2, 1.0, 1.0)
-    assert found["ndcg@3"]["value"] == 1.0
-    # the order of the judgments: a (3), b (0), c (1); then c (2), a (0)
-    first = (3 + 1 / 2) / (3 + 1 / np.log2(3))
-    assert result["given_order"]["ndcg@3"]["value"] == pytest.approx((first + 1) / 2, abs=1e-4)
-    assert found["answers"]["exact_match"] == {"value": None, "interval": None}
-    assert "reference" not in found["agreement"]
 
 
 def test_judgments_have_trec_evals_ndcg(scorer):

@@ -97,22 +97,6 @@ def test_retrieve_sources_writes_data(tiny_sampler):
     assert plain.count(control) == hostile.count(control) > 0
 
 
-def test_retrieve_sources_reranks(monkeypatch):
-    class ByLength:
-        def rerank(self, question, passages):
-            return tuple(sorted(passages, key=lambda each: abs(len(each.text) - len(question))))
-
-    monkeypatch.setattr(pool, "load_reranker", lambda name: {"mine/reranker": ByLength()}[name])
-    corpus = {text: Passage(text) for text in ("mill a", "mill bb b", "mill ccc c c c")}
-    names, questions = ["bm25@3@RR@2", "bm25@3@RR"], ["mill 1", "mill 2222 22222"]
-    found = sources_of(names, corpus, questions, reranker="mine/reranker")
-    assert [[each.text for each in row] for row in found["bm25@3@RR@2"]] == [
-        ["mill a", "mill bb b"],
-        ["mill ccc c c c", "mill bb b"],
-    ]
-    assert [len(row) for row in found["bm25@3@RR"]] == [3, 3]
-
-
 def test_retrieve_sources_reranks_twenty(monkeypatch):
     class Backwards:
         def rerank(self, question, passages):

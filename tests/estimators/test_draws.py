@@ -1,7 +1,6 @@
 """Weights by mass, standard errors and intervals: by hand, by slow loops, and by what they promise over many draws."""
 
 import math
-import random
 from dataclasses import replace
 
 import pytest
@@ -187,41 +186,3 @@ def test_drawn_by_mass_of_impossible_draws():
     assert drawn_by_mass(row).weights.tolist() == [0.5, 0.5]
     twice = drawn_by_mass(replace(sampled("aa", PROBS), draw_log_probs=(-9999.0, -9999.0)))
     assert 0 <= estimate(twice, torch.ones(1)).std_error <= 0.5
-
-
-def _spaces(count):
-    """Return spaces of responses as the embedded reader has them: most mass on a few, the rest on very many."""
-    rng = random.Random(0)
-    for _ in range(count):
-        head = [rng.gammavariate(0.3, 1.0) + 1e-3 for _ in range(10)]
-        tail = [rng.gammavariate(0.5, 1.0) + 1e-3 for _ in range(200)]
-        rest = rng.betavariate(1.0, 3.0)  # mass of the tail
-        weights = [w * (1 - rest) / sum(head) for w in head] + [w * rest / sum(tail) for w in tail]
-        right = rng.betavariate(0.4, 0.6)
-        yield (
-            {chr(256 + at): weight for at, weight in enumerate(weights)},
-            {chr(256 + at): float(rng.random() < right) for at in range(len(weights))},
-        )
-
-
-def test_estimate_by_mass_beats_equal_weights():
-    rng = random.Random(1)
-    errors, plain_errors, covered, sure = [], [], [], []
-    for probs, right in _spaces(150):
-        truth = sum(prob * right[leaf] for leaf, prob in probs.items())
-        for _ in range(8):
-            leaves = rng.choices(list(probs), list(probs.values()), k=10)
-            draws = drawn_by_mass(sampled(leaves, probs))
-            found = estimate(draws, torch.tensor([right[leaf] for leaf in dict.fromkeys(leaves)]))
-            errors.append(found.value - truth)
-            plain_errors.append(sum(right[leaf] for leaf in leaves) / 10 - truth)
-            covered.append(found.low <= truth <= found.high)
-            sure.append(found.std_error)
-    squared, plain_squared = (sum(e * e for e in row) / len(row) for row in (errors, plain_errors))
-    assert squared < 0.75 * plain_squared
-    assert abs(sum(errors) / len(errors)) < 3 * math.sqrt(squared / len(errors)) + 0.005
-    # here likely responses are right or wrong by chance, each for itself; those of readers are more alike, and 94 to
-    # 97 % of intervals hold (tests/benchmarks/estimators.py)
-    assert 0.87 < sum(covered) / len(covered) < 0.97
-    # the errors that are claimed are those that are made
-    assert math.sqrt(sum(e * e for e in sure) / len(sure)) == pytest.approx(math.sqrt(squared), rel=0.35)

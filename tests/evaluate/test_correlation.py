@@ -91,18 +91,6 @@ def test_correlation_command_of_several_files(tiny_reader, tiny_entailment, tmp_
     assert "expected different files" in capsys.readouterr().err
 
 
-def test_measures_read_no_known_likelihood_again(tiny_scorer, monkeypatch):
-    query = as_query({**RECORD, "answers": ["Ann Lee", "Bob"], "passages": ONE_RELEVANT})
-    sets = [(passage,) for passage in query.passages]
-    asked = Asked(query.question, query.answers, ((), *sets))
-    without, *read = unwrap(tiny_scorer.reader.answer_log_probs([asked], [query.answers])[0])
-    monkeypatch.setattr(tiny_scorer.reader, "answer_log_probs", None)
-    (found,) = Measures(tiny_scorer).gains([asked])
-    expected = [max(moved) - max(without) for moved in read]
-    assert [row["answer_log_prob"] for row in unwrap(found).rows] == pytest.approx(expected, abs=1e-4)
-    assert any(abs(gain) > 1e-3 for gain in expected)
-
-
 def test_measures_of_a_batch_are_those_of_each(tiny_scorer):
     asked = [
         Asked(question, ["Ann Lee"], ((), (Passage("Ann Lee sailed."),)))
@@ -203,8 +191,3 @@ def test_correlation_leaves_out_long_questions(tiny_scorer, capsys):
 def test_correlation_names_missing_marks(tiny_scorer, passages, message):
     with pytest.raises(ValueError, match=message):
         correlation(tiny_scorer, [as_query({**RECORD, "passages": passages})])
-
-
-def test_correlation_command_needs_a_file(capsys):
-    assert main(["evaluate", "correlation"]) == 2
-    assert "file is required" in capsys.readouterr().err

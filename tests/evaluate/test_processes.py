@@ -86,11 +86,3 @@ def test_evaluations_log_their_numbers(commands, tmp_path, monkeypatch):
     value = result["kinds"]["supporting"]["delta_seper"]["value"]
     assert logged["kinds.supporting.delta_seper.value"] == value
     assert logged["questions"] == 5
-
-
-def test_evaluations_name_a_missing_tracker(commands, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(accelerate.tracking, "_available_trackers", [])
-    assert main([*commands["correlation"], "--report_to", "wandb"]) == 2
-    assert "--report_to wandb needs wandb; run: pip install wandb (extra: wandb)" in capsys.readouterr().err
-    assert not (tmp_path / "correlation.json").exists()

@@ -8,11 +8,9 @@ from scipy import stats
 
 from seper_reward.cli import main
 from seper_reward.evaluate.measuring import measured
-from seper_reward.evaluate.retrievers import RetrieverRow, Retrievers, compare_retrievers
-from seper_reward.statistics import Statistic
+from seper_reward.evaluate.retrievers import compare_retrievers
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.stubs import StubScorer
-from tests.helpers import cells
 from tests.helpers import evaluation_arguments as arguments
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
@@ -148,16 +146,3 @@ def test_retrievers_command(tiny_reader, tiny_entailment, tiny_encoder, lane_que
     assert (tmp_path / "measures.svg").read_text().startswith("<?xml")
     assert main(["evaluate", "retrievers", *words, "--retrievers", "bm26"]) == 2
     assert "retriever='bm26' could not be loaded: expected bm25, minilm" in capsys.readouterr().err
-
-
-def test_retrievers_table():
-    measures = {"ndcg": Statistic(None), "accuracy": Statistic(0.6, [0.5, 0.7])}
-    row = RetrieverRow("bm25", 1, measures, {"ndcg": Statistic(0.5, [0.1, 0.9])})
-    none = {"accuracy": Statistic(0.2, [0.1, 0.3])}
-    table = Retrievers(3, 0, none, [row], {"1": {"ndcg": Statistic(None)}}).table()
-    assert cells(table, ["no passage", "0"]) == ["", "0.200 [0.100, 0.300]"]
-    assert cells(table, ["bm25", "1"]) == ["–", "0.600 [0.500, 0.700]"]
-    assert "are empty: no question has a passage that is marked 'relevant'" in table
-    by_question = table.partition("over questions")[2]
-    assert cells(by_question, ["bm25", "1"]) == ["0.500 [0.100, 0.900]"]
-    assert cells(by_question, ["order of all retrievers", "1"]) == ["–"]

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from seper_reward import SePerScorer
-from seper_reward.cli import main
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions
 from seper_reward.labels.labelers import ItemLabeler, load_labeler
@@ -237,13 +236,3 @@ def test_item_without_a_chat_template_names_the_turns(tiny_sampler, tiny_judge):
     assert "\n\nAssistant: I have read passage [3].\n\nUser: Question: Who built the mill?\n" in prompt
     assert prompt.endswith("\n\nAssistant:")
     assert Writer(scorer.reader, 16).sampling["stop"] == ("\nUser:",)
-
-
-@pytest.mark.parametrize(
-    "words", ["label --labeler {} --input", "baseline erag --labelers {} --file", "baseline item --judges {} --file"]
-)
-def test_commands_refuse_a_wrong_method_before_they_read(words, tmp_path, capsys):
-    unreadable = tmp_path / "data.jsonl"
-    unreadable.write_text("no JSON")
-    assert main([*words.format("item:nonsense").split(), str(unreadable)]) == 2
-    assert "nonsense" in capsys.readouterr().err

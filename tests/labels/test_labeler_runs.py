@@ -128,15 +128,6 @@ def test_label_command_fails_if_all_questions_are_rejected(words, capsys):
         assert "next:" not in shown.err
 
 
-def test_label_command_names_a_corpus_that_is_not_searched(words, tmp_path, capsys):
-    corpus = write_rows(tmp_path / "corpus.jsonl", [{"id": "1", "text": "Rain fell."}])
-    assert main([*words("contains"), "--corpus", str(corpus), "--limit", "1"]) == 0
-    shown = capsys.readouterr()
-    assert "1 question with 2 passages from" in shown.err
-    assert "corpus.jsonl is not searched: all questions have passages" in shown.err
-    assert "1 question, 2 passages: 1 help and 0 harm, their labels beyond ±0.05; 0 rows rejected" in shown.out
-
-
 def test_label_command_marks_and_counts_cut_passages(words, tmp_path, capsys, tiny_reader):
     first, second = records(1)[0]["passages"]
     row = {**records(1)[0], "passages": [first, {**second, "text": "A mill grinds corn. " * 300}]}

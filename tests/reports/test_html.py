@@ -232,26 +232,6 @@ def test_commands_refuse_edited_rows(labels, tmp_path, capsys, change, message, 
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme", "colours"),
-    [
-        (390, "light", ["rgb(252, 252, 250)", "rgb(27, 29, 31)"]),
-        (1200, "dark", ["rgb(20, 23, 26)", "rgb(228, 227, 223)"]),
-    ],
-)
-def test_page_fits_and_follows_the_browsers_colours(labels, width, scheme, colours):
-    text = (labels / "labels.jsonl").read_text()
-    (labels / "labels.jsonl").write_text(text.replace(json.dumps(ATTACK)[1:-1], ""))  # names of usual lengths
-    written(labels)
-    wide = "[...document.querySelectorAll('.wide')].map(e => [e.scrollWidth, e.clientWidth])"
-    page, style = "[document.documentElement.scrollWidth, innerWidth]", "getComputedStyle(document.body)"
-    script = SAY.format(f"[{wide}, {page}, [{style}.backgroundColor, {style}.color]]")
-    tables, whole, found = said(browse(labels.parent / "page.html", script, width, scheme))
-    assert any(outer for _, outer in tables)
-    assert all(inner <= outer for inner, outer in [*tables, whole] if outer)
-    assert found == colours
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--labels", "absent", "--output", "x.html"], "absent/labels.jsonl: no such file"),

@@ -1,9 +1,7 @@
 """The reward and the environment inside TRL's GRPOTrainer, on a tiny policy."""
 
-import threading
 from pathlib import Path
 
-import httpx2
 import pytest
 import torch
 import trl
@@ -16,7 +14,6 @@ from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
 from tests.reward.test_credit import HOUSES, QUESTIONS
-from tests.serving.helpers import ServerThread
 from trainers.runs import project_completions_only
 
 
@@ -94,34 +91,6 @@ def test_reward_leaves_training_alone(tmp_path, tiny_reader, tiny_scorer, reader
     assert log[0]["seper/search_rate"] == 0.5
     assert log[0]["seper/unscored"] == 0
     assert not reward.failures
-
-
-@pytest.mark.slow
-def test_reward_of_a_shared_server(tmp_path, tiny_reader, tiny_scorer):
-    """TRL trains with the server's rewards while another trainer posts rollouts; both get the right rewards."""
-    rollouts = [{"question": row["question"], "answers": row["answers"], "completion": "Owner 1"} for row in QUESTIONS]
-    body = {"rollouts": [{**row, "passages": [HOUSES[str(at)].text]} for at, row in enumerate(rollouts)]}
-    expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(WITH_PASSAGES))
-    in_process = train(tmp_path / "in_process", tiny_reader, [SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)])
-    found, trained = [], threading.Event()
-
-    def post():
-        while not trained.is_set():
-            found.append(httpx2.post(f"{server.url}/rewards", json=body, timeout=60).json()["rewards"])
-
-    with ServerThread(tiny_scorer) as server:
-        other = threading.Thread(target=post)
-        other.start()
-        by_url = train(tmp_path / "by_url", tiny_reader, [SePerReward(server.url, answer_weight=0.0, price=0.1)])
-        trained.set()
-        other.join()
-    assert found == [pytest.approx(expected, abs=1e-5)] * len(found)
-    assert len(found) > 1
-    assert by_url.said == in_process.said != []
-    for name in ("rewards/seper/mean", "seper/search_rate", "seper/baseline", "seper/unscored"):
-        one, other = ([row[name] for row in each.state.log_history if name in row] for each in (by_url, in_process))
-        assert one == pytest.approx(other, abs=1e-5), name
-        assert len(one) == 2
 
 
 WITH_PASSAGES = [

@@ -83,14 +83,6 @@ def test_score_gains_of_two_searches(tiny_scorer, seper):
     assert score.gains == pytest.approx([seper(SHEEP) - seper(), seper(SHEEP, MILL) - seper(SHEEP)], abs=1e-5)
 
 
-def test_reward_of_answer_and_advantage(tiny_scorer, seper):
-    completion = searched(MILL.text, answer="Ida  Voss.")
-    assert reward_of(of_answers(tiny_scorer, 0.1), completion) == pytest.approx(1 - 0.1)
-    advantage = SePerReward(tiny_scorer, gain_weight=0.0, closed_book=True, price=0.1)
-    assert reward_of(advantage, completion) == pytest.approx(1 - seper() - 0.1, abs=1e-5)
-    assert reward_of(advantage, [{"role": "assistant", "content": ""}]) == pytest.approx(-seper(), abs=1e-5)
-
-
 def measured(*sepers, support=None):
     """Return what a scorer measured: beliefs of these SePer, and how far the answer is supported."""
     beliefs = tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)

@@ -1,10 +1,7 @@
 """The policy's recipe on a tiny model: it runs, measures, resumes, saves; its summaries by hand."""
 
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,12 +21,10 @@ from seper_reward.runtime import pretrained
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.pretrained import base_of_adapter
 from seper_reward.types import Passage, Query
-from tests.helpers import ENVIRONMENT, cells, run_block
+from tests.helpers import cells, run_block
 from trainers import policy
 from trainers.models import name_base
 from trainers.runs import locked
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -158,37 +153,6 @@ def test_main_trains_all_weights(settings, tmp_path):
         policy.main([*settings, "--reader", "policy-base", "--output_dir", str(tmp_path / "other")])
     model = ["--model", str(tmp_path / "run" / "model"), "--evaluate_only", "true"]  # as it suggests
     assert policy.main([*settings, *model, "--init_adapter", "none", "--output_dir", str(tmp_path / "other")]) == 0
-
-
-@pytest.mark.slow
-def test_main_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
-    settings += ["--lr_scheduler_type", "constant", "--learning_rate", "0.01", "--beta", "0.1"]  # something to learn
-    assert policy.main(settings) == 0
-    settings[settings.index("--output_dir") + 1] = str(tmp_path / "longer")
-    for steps in ("1", "2"):
-        assert policy.main([*settings, "--max_steps", steps]) == 0
-    whole, longer = (load_file(tmp_path / run / "model" / "adapter_model.safetensors") for run in ("run", "longer"))
-    with pytest.raises(ValueError, match="has done 2 steps, got max_steps=1"):
-        policy.main([*settings, "--max_steps", "1"])
-    assert whole.keys() == longer.keys()
-    assert all(torch.equal(whole[name], longer[name]) for name in whole)
-
-
-@pytest.mark.slow
-def test_main_on_two_processes_logs_to_wandb(settings, tmp_path):
-    pytest.importorskip("wandb")
-    settings += ["--reader", "policy-base", "--report_to", "wandb", "--log_completions", "true"]
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone",
-         "-m", "trainers.policy", *settings, "--logging_steps", "1"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert {"before", "after", "never_search", "always_search"} < set(results_of(tmp_path / "run"))
-    (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
-    for name in (b"train/seper/search_rate", b"frac_reward_zero_std", b"completions", b"before/accuracy"):
-        assert name in log.read_bytes()
 
 
 KNOWN, NEEDED, LOST = (

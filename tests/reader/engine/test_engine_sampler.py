@@ -21,7 +21,7 @@ from seper_reward.reader.prompted import ahead
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, UnscorableError, unwrap
 from tests.completions_server import prompts_of
-from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until, write_rows
+from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -354,41 +354,9 @@ def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
     same(other.sample(asking(PROMPTS)), tiny_sampler.sample(asking(PROMPTS)))
 
 
-def rows(count):
-    return [{**QUESTION, "id": f"q{number}", "question": f"Who built mill {number}?"} for number in range(count)]
-
-
-@pytest.fixture
-def label(tiny_reader, tiny_entailment, tmp_path):
-    source = write_rows(tmp_path / "data.jsonl", rows(6))
-
-    def words(output, *more):
-        fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief"
-        rest = f"--judge {tiny_entailment} --num_samples 4 --max_new_tokens 8"
-        kind = "--device cpu --dtype float32"
-        return ["label", *fixed.split(), *rest.split(), *kind.split(), *more]
-
-    return words
-
-
 def drawn(belief):
     """Return the drawn texts in alphabetical order; in this process gold answers that were not drawn stand behind."""
     return sorted(text for text, count in zip(belief.responses, belief.counts, strict=True) for _ in range(count))
-
-
-@pytest.mark.slow
-def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp_path, serve, capsys):
-    assert main(label("whole", "--engine", serve().url)) == 0
-    dying = serve()
-    dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url)) == 2
-    error = capsys.readouterr().err
-    assert "no engine answered" in error
-    assert "Traceback" not in error
-    assert not (tmp_path / "out" / "labels.jsonl").exists()
-    assert (tmp_path / "out" / "progress" / "process-0.jsonl").read_text().count("\n") in (1, 2)
-    assert main(label("out", "--engine", serve().url)) == 0
-    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "whole" / "labels.jsonl").read_bytes()
 
 
 def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
