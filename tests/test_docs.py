@@ -27,34 +27,12 @@ OUTPUT = re.compile(r"```\n\n(?:```text\n((?:.*\n)*?)```|((?:    .*\n)+))")  # p
 NUMBER = r"([-+]?\d+\.\d+)"
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
-    "label",
-    "demo",
-    "audit-searches",
-    "doctor",
-    "export",
-    "init",
-    "merge-reader",
-    "report",
-    "serve",
-    "evaluate correlation",
-    "evaluate counterfactual",
-    "evaluate credit",
-    "evaluate judge",
-    "evaluate labels",
-    "evaluate retrievers",
-    "baseline compression",
-    "baseline eor",
-    "baseline erag",
-    "baseline item",
-    "baseline workflows",
+    *("label", "demo", "audit-searches", "doctor", "export", "init", "merge-reader", "report", "serve"),
+    *(f"evaluate {name}" for name in ("correlation", "counterfactual", "credit", "judge", "labels", "retrievers")),
+    *(f"baseline {name}" for name in ("compression", "eor", "erag", "item", "workflows")),
     *(f"train {recipe}" for recipe in RECIPES),
 ]
-FOREIGN_FLAGS = {
-    "--no-enable-chunked-prefill",
-    "--logprobs-mode",
-    "--enable-lora",
-    "--no-deps",
-}  # of vLLM and pip
+FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode", "--enable-lora", "--no-deps"}  # of vLLM and pip
 
 
 class Block(NamedTuple):

@@ -10,7 +10,7 @@ import huggingface_hub.utils
 import pytest
 from huggingface_hub import constants
 
-from seper_reward.cli import find_commands, main
+from seper_reward.cli import main
 from seper_reward.commands import doctor
 from seper_reward.runtime import imports
 from tests.helpers import ENVIRONMENT
@@ -138,8 +138,3 @@ print(time.process_time() - start, *sorted(set(sys.modules) - before), file=sys.
     loaded = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names)
     assert loaded == {"seper_reward"}
     assert float(seconds) < 0.5
-
-
-def test_every_command_has_a_line_of_help():
-    for name, command in find_commands().items():
-        assert re.fullmatch(r"[A-Z][^\n]+\.", command.about), name

@@ -9,11 +9,17 @@ import pytest
 from seper_reward import options
 from seper_reward.cli import find_commands
 from seper_reward.options import (
+    AuditSearchesOptions,
+    CompressionOptions,
+    CorrelationOptions,
     EngineOptions,
+    ERAGEvaluationOptions,
+    ItemOptions,
     LabelOptions,
     MergeReaderOptions,
     SamplingOptions,
     ScorerOptions,
+    ServeOptions,
 )
 
 SOURCE = Path(options.__file__)
@@ -63,6 +69,33 @@ def test_no_option_is_declared_twice_on_one_road():
         (EngineOptions, {"engine": ["a@http://a", "http://b"]}, "engine must name one model for all servers"),
         (MergeReaderOptions, {}, "output_dir is required: the folder to create"),
         (ScorerOptions, {"seed": True}, "seed must be int, got True"),
+        (
+            ScorerOptions,
+            {"prompt": "mine"},
+            "prompt must be one of paper, brief, few_shot, or a YAML file with some of",
+        ),
+        (
+            ScorerOptions,
+            {"prompt": {"passages": "{question}"}},
+            r"passages of prompt must be a text with \{question\}",
+        ),
+        (ScorerOptions, {"prompt": {"wording": "x"}}, "prompt has 'wording', expected some of style, closed_book"),
+        (ScorerOptions, {"prompt": {"style": "mine"}}, "style of prompt must be one of paper, brief, few_shot"),
+        (ScorerOptions, {"prompt": {"placebo": " "}}, "placebo of prompt must be a text, got ' '"),
+        (LabelOptions, {"sets": "conditional:depth=4"}, "depth must be 2, 3, got 4"),
+        (LabelOptions, {"sets": "all"}, "sets must be one of none, conditional, got 'all'"),
+        (LabelOptions, {"top_k": 0}, "top_k must be at least 1"),
+        (LabelOptions, {"block": 0}, "block must be at least 1"),
+        (LabelOptions, {"max_passage_tokens": 0}, "max_passage_tokens must be at least 1"),
+        (ServeOptions, {"port": 0}, r"port must be in \[1, 65535\], got 0"),
+        (ServeOptions, {"deadline": 0}, "deadline must be above 0, got 0"),
+        (ServeOptions, {"price": -1}, "price must be at least 0"),
+        (CorrelationOptions, {}, "file is required"),
+        (CompressionOptions, {"file": "x", "candidates": 2}, "candidates must be at least the greatest of depths"),
+        (ERAGEvaluationOptions, {"file": "x", "depths": [0]}, "depths must be whole numbers of at least 1, got"),
+        (ItemOptions, {"file": "x", "relevant_from": 0}, "relevant_from must be at least 1, got 0"),
+        (AuditSearchesOptions, {}, "input is required: seper-reward audit-searches rollouts.jsonl"),
+        (AuditSearchesOptions, {"input": "x", "plot": "page.html"}, "plot must be svg, png or pdf, got 'page.html'"),
     ],
 )
 def test_values_out_of_range(kind, given, message):

@@ -8,14 +8,13 @@ import torch
 from seper_reward import SePerScorer
 from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import entailment_kernel, join_answers, match_clusters, no_contradiction
-from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.options import ModelOptions, ReaderOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.decoding import attention_mask
 from seper_reward.reader.in_process.gumbel import draw, nucleus
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance
 from tests.helpers import PROMPTS, asking
-from tests.second_device import OnSecond, SecondDeviceError, onto, second_device
+from tests.second_device import onto, second_device
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is there: make gpu-check"),
@@ -25,29 +24,6 @@ pytestmark = [
     ),
 ]
 CPU = torch.device("cpu")
-
-
-def test_the_stand_in_has_the_rules_of_a_gpu():
-    with second_device() as device:
-        there = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], device=device)
-        assert (there.device.type, (there * 2).device.type) == ("cuda", "cuda")
-        assert (there + torch.tensor(1.0)).tolist() == [[2, 3, 4], [5, 6, 7]]  # a CPU scalar joins
-        assert there[torch.tensor([1]), [2]].tolist() == [6]  # so do CPU indices
-        assert not isinstance(there.cpu(), OnSecond)
-        assert isinstance(torch.ones(2).to(device), OnSecond)
-        there[0, 1:] = 9.0
-        assert there.sum().item() == 34
-        for mixed in (
-            lambda: there + torch.ones(2, 3),
-            lambda: torch.cat([there, torch.ones(1, 3)]),
-            lambda: torch.where(there > 2, there, torch.zeros(2, 3)),
-            lambda: torch.ones(2)[torch.zeros(1, dtype=torch.long, device=device)],
-            lambda: there.__setitem__(there > 2, torch.ones(5)),
-        ):
-            with pytest.raises(SecondDeviceError, match="cpu"):
-                mixed()
-        with pytest.raises(TypeError, match="numpy"):
-            there.numpy()
 
 
 WEIGHTS, SUPPORT = [0.5, 0.3, 0.2], [[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]]
@@ -120,26 +96,18 @@ def test_a_reader_of_every_layout(tiny_reader, layout, changes):
 
 def test_a_scorer(tiny_reader, tiny_entailment):
     """Reader and judge on the second device: the utility of a passage is the CPU's."""
+    models = {"reader": str(tiny_reader), "judge": str(tiny_entailment), "dtype": "float32", "device": "cpu"}
+    passages = ["Ida owns it.", "Sheep graze."]
+    rows = [{"question": "Who owns the mill?", "answers": ["Ida", "Ida Tern"], "passages": passages}]
 
     def scorer():
-        reader = ResponseSampler.from_pretrained(
-            ReaderOptions(reader=str(tiny_reader), dtype="float32", device="cpu", num_samples=4, max_new_tokens=4)
-        )
-        judge = EntailmentScorer.from_pretrained(str(tiny_entailment), ModelOptions(dtype="float32", device="cpu"))
-        return SePerScorer(reader, judge, prompt="brief")
+        return SePerScorer.from_pretrained(**models, prompt="brief", num_samples=4, max_new_tokens=4)
 
-    rows = [
-        {
-            "question": "Who owns the mill?",
-            "answers": ["Ida", "Ida Tern"],
-            "passages": ["Ida owns it.", "Sheep graze."],
-        }
-    ]
-    here = scorer().utilities(rows)
+    (here,) = scorer().utilities(rows)
     with second_device() as device:
         moved = scorer()
         onto(moved.sampler.model)
         onto(moved.entailment._model)
         assert moved.sampler.device == moved.entailment.device == device
-        there = moved.utilities(rows)
-    assert [each.delta_seper for each in there[0]] == pytest.approx([each.delta_seper for each in here[0]], abs=1e-5)
+        (there,) = moved.utilities(rows)
+    assert [each.delta_seper for each in there] == pytest.approx([each.delta_seper for each in here], abs=1e-5)

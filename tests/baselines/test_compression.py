@@ -1,6 +1,5 @@
 """Depth, reranking and compression by hand, with a scripted scorer, and the whole command."""
 
-import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -8,10 +7,8 @@ import pytest
 from seper_reward.baselines.compression import (
     measure_variants,
 )
-from seper_reward.cli import main
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import Given, StubScorer
-from tests.helpers import evaluation_arguments as arguments
 
 A, B, C = (Passage(f"text of {name}", id=name) for name in "abc")
 QUERIES = [Query("q1", "One?", ("Ann",)), Query("q2", "Two?", ("Ann",)), Query("q3", "Three?", ("Ann",))]
@@ -84,23 +81,3 @@ def test_measure_variants_refuses_bad_settings(scorer):
         measure_variants({"stub": scorer}, QUERIES, FOUND, {}, ["zip"], depths=(1,))
     with pytest.raises(ValueError, match="expected questions that reader 'stub' can measure, got none of 1"):
         measure_variants({"stub": scorer}, QUERIES[2:], FOUND, {}, [], depths=(1,))
-
-
-def test_compression_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "2", "--depths", "1", "3", "--candidates", "5", "--rerankers", "minilm"]
-    words += ["--compressions", "selective_context", "longllmlingua", "--plot", str(tmp_path / "k.svg")]
-    words += ["--cache", str(tmp_path / "cache.sqlite"), "--readers", str(tiny_reader)]
-    assert main(["baseline", "compression", *words]) == 0
-    out = capsys.readouterr().out
-    assert f"Reader {tiny_reader}: 2 questions, SePer without a passage 0." in out
-    assert "| k   | reranker   | compression " in out
-    result = json.loads((tmp_path / "out.json").read_text())
-    variants = result["readers"][str(tiny_reader)]["variants"]
-    assert len(variants) == 2 * 3 * 2
-    tokens = {(row["reranker"], row["compression"], row["k"]): row["tokens"] for row in variants}
-    assert 0.3 < tokens["none", "selective_context", 3] / tokens["none", "none", 3] < 0.8
-    assert 0.3 < tokens["none", "longllmlingua", 3] / tokens["none", "none", 3] < 0.8
-    assert (tmp_path / "k.svg").read_text().startswith("<?xml")
-    assert main(["baseline", "compression", *words, "--candidates", "2"]) == 2
-    assert "candidates must be at least the greatest of depths, got 2" in capsys.readouterr().err

@@ -14,12 +14,9 @@ from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
 from seper_reward.data.answers import exact_match
 from seper_reward.data.splits import fold_of
-from seper_reward.evaluate.win_ratios import Errors
 from seper_reward.runtime.json_files import read_json, read_lines, write_lines
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, UnscorableError
-from tests.evaluate.test_win_ratios import identity
-from tests.helpers import evaluation_arguments as arguments
 
 # what each of three retrievers leads to, by kind of question; R is right
 SAID = {"a": "RRw", "b": "RRw", "c": "wvR", "d": "vwx", "e": "u u"}
@@ -230,26 +227,3 @@ def test_eor_command_answers_with_saved_weights(lane, capsys):
     assert {row["value"] for row in result["sources"].values()} == {None}
     assert main([*words, str(lane / "new.jsonl"), "--save", "b"]) == 2
     assert "set only one of them" in capsys.readouterr().err
-
-
-def test_eor_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "4", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--pooling", "plurality"]
-    words += ["--plot", str(tmp_path / "ratios.svg")]
-    assert main(["baseline", "eor", *words]) == 0
-    out = capsys.readouterr().out
-    for line in (
-        "right by at least one: 0.000",
-        "makes no lucky guess where it does:",
-        "weight of ",
-        "a question costs ",
-    ):
-        assert f"\n{line}" in out  # a random reader is never right
-    result = read_json(tmp_path / "out.json")
-    assert (result["questions"], result["pooling"]) == (4, "plurality")
-    errors = result["consistency"]["sources"]["bm25@1"]["errors"]
-    assert (errors["retriever"], errors["wrong"]) == (0.0, 1.0)
-    assert identity(Errors(**errors)) == pytest.approx(1.0, abs=1e-3)
-    assert (tmp_path / "ratios.svg").read_text().startswith("<?xml")
-    assert list(result["voters"]["eor_default"]["weights"]["retrievers"]) == ["none", "bm25@1", "bm25@2@RR@1"]
-    assert result["per_question"]["calls"] == 2.0  # greedily; two of the sources show one passage

@@ -1,6 +1,5 @@
 """Judgments of what is useful by marks and answers: by hand with scripted judges, and the whole command."""
 
-import json
 import math
 
 import numpy as np
@@ -8,13 +7,11 @@ import pytest
 
 from seper_reward import SePerScorer
 from seper_reward.baselines.item import judgments
-from seper_reward.cli import main
 from seper_reward.data.rows import BadRowError
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from tests.helpers import ScriptedSampler
-from tests.helpers import evaluation_arguments as arguments
 
 MARKS = {"a": (1, 0, 0), "b": (0, 1, 1), "c": (1, 0, 0, 0), "d": (0, 0)}
 LABELS = {"a": (0.9, 0.3, 0.0), "b": (0.2, 0.0, 0.7), "c": (-0.4, 0.1, 0.1, 0.0)}
@@ -144,26 +141,6 @@ def test_judgments_without_numbers(scorer):
         judgments(scorer, QUERIES[3:], {})
     with pytest.raises(BadRowError, match="expected 'relevant': true, false or a grade in its passages"):
         judgments(scorer, [Query("q", "Who?", ("Ann",), (Passage("x"),))], {})
-
-
-def test_item_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--judges", "vanilla:form=pointwise", "a_s:form=pointwise,rounds=1", "erag", "contains"]
-    words += ["--limit", "3"]
-    assert main(["baseline", "item", *words]) == 0
-    out = capsys.readouterr().out
-    for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):
-        assert f"\n{line}" in f"\n{out}"
-    result = json.loads((tmp_path / "out.json").read_text())
-    assert set(result["judges"]) == {"vanilla:form=pointwise", "a_s:form=pointwise,rounds=1", "erag", "contains"}
-    assert len(result["judges"]["vanilla:form=pointwise"]["left_out"]) == 3
-    assert result["judges"]["contains"]["f1"] == 1.0
-    found = result["judges"]["erag"]
-    assert found["questions"] == 3
-    assert found["agreement"]["reference"]["value"] is not None
-    assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
-    assert main(["baseline", "item", *words, "--relevant_from", "0"]) == 2
-    assert "relevant_from must be at least 1, got 0" in capsys.readouterr().err
 
 
 def test_judgments_have_trec_evals_ndcg(scorer):

@@ -102,10 +102,10 @@ def test_retrieve_sources_reranks_twenty(monkeypatch):
         def rerank(self, question, passages):
             return tuple(reversed(passages))
 
-    monkeypatch.setattr(pool, "load_reranker", lambda name: Backwards())
+    monkeypatch.setattr(pool, "load_reranker", lambda name: {"mine/reranker": Backwards()}[name])
     numbers = FindsThese(Passage(str(number)) for number in range(30))
     monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: numbers)
-    found = sources_of(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"])
+    found = sources_of(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"], reranker="mine/reranker")
     texts = {name: [each.text for each in row] for name, (row,) in found.items()}
     assert texts["one@RR@2"] == ["19", "18"]  # of 20
     assert texts["one@4@RR@2&two@1"] == ["3", "2", "0"]

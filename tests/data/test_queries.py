@@ -201,27 +201,6 @@ def test_read_queries_keeps_odd_texts_and_passes_over_blank_lines(tmp_path, text
     assert not data.rejected
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "error", "message"),
-    [
-        ("nowhere.jsonl", None, FileNotFoundError, "nowhere.jsonl: no such file or folder; expected one of"),
-        ("data.xml", b"", ValueError, "data.xml: expected a name ending in"),
-        (
-            "cut.jsonl.gz",
-            gzip.compress(bytes(range(256)) * 9, mtime=0)[:200],
-            OSError,
-            "the compressed file ends too early",
-        ),
-        ("plain.jsonl.gz", b"{}", OSError, "plain.jsonl.gz: expected gzip"),
-    ],
-)
-def test_read_queries_refuses_files(tmp_path, name, content, error, message):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(error, match=message):
-        read_queries(tmp_path / name)
-
-
 def test_parse_query_finds_passages_in_a_corpus(tmp_path):
     corpus = read_corpus(write(tmp_path / "corpus.jsonl", {"id": "p1", "title": "T", "text": "one"}))
     query = as_query({**GOOD, "passages": [{"id": "p1", "role": "supporting"}]}, corpus)

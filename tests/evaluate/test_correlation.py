@@ -75,22 +75,6 @@ def test_correlation_command_agrees_with_scipy(tiny_reader, tiny_entailment, tin
     assert "qa (n=9)" in table
 
 
-def test_correlation_command_of_several_files(tiny_reader, tiny_entailment, tmp_path, capsys):
-    one, two = (write_rows(tmp_path / f"{name}.jsonl", records_of(n)) for name, n in (("one", 2), ("two", 3)))
-    words = arguments(tiny_reader, tiny_entailment, one, tmp_path / "out.json")
-    words[2:2] = [str(two)]
-    words += ["--plot", str(tmp_path / "plot.svg"), "--llm_judge", "reader", "--leave_out_known", "true"]
-    assert main(["evaluate", "correlation", *words]) == 0
-    files = json.loads((tmp_path / "out.json").read_text())["files"]
-    assert {name: found["n"] for name, found in files.items()} == {"one": 8, "two": 12}
-    assert all(found["known_left_out"] == 0 for found in files.values())
-    assert all("llm_judge" in found["pearson"] for found in files.values())
-    assert "one (n=8)" in capsys.readouterr().out
-    assert (tmp_path / "plot.svg").stat().st_size > 1000
-    assert main(["evaluate", "correlation", "--file", *[str(one)] * 2]) == 2
-    assert "expected different files" in capsys.readouterr().err
-
-
 def test_measures_of_a_batch_are_those_of_each(tiny_scorer):
     asked = [
         Asked(question, ["Ann Lee"], ((), (Passage("Ann Lee sailed."),)))

@@ -1,17 +1,14 @@
 """Measures of retrievers by hand, with a scripted scorer, and the whole command."""
 
-import json
 import math
 
 import pytest
 from scipy import stats
 
-from seper_reward.cli import main
 from seper_reward.evaluate.measuring import measured
 from seper_reward.evaluate.retrievers import compare_retrievers
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.stubs import StubScorer
-from tests.helpers import evaluation_arguments as arguments
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
 
@@ -126,23 +123,3 @@ def test_compare_retrievers_leaves_out_unanswered_questions(tiny_sampler, capsys
     assert (result.questions, result.left_out) == (3, 2)
     assert result.retrievers[0].measures["accuracy"].value == pytest.approx(2 / 3, abs=1e-4)
     assert "question id='q4' is left out: the server sent no text" in capsys.readouterr().err
-
-
-def test_retrievers_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "3", "--retrievers", "bm25", str(tiny_encoder), f"bm25+{tiny_encoder}"]
-    words += ["--depths", "1", "2", "--plot", str(tmp_path / "measures.svg")]
-    (tmp_path / "other").symlink_to(tiny_reader)
-    words += ["--readers", str(tiny_reader), str(tmp_path / "other")]
-    assert main(["evaluate", "retrievers", *words]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"Reader {tiny_reader}: 3 questions\n\n| retriever ")
-    assert "| order of all retrievers " in out
-    result = json.loads((tmp_path / "out.json").read_text())
-    assert result["readers"][str(tiny_reader)] == result["readers"][str(tmp_path / "other")]
-    first = result["readers"][str(tiny_reader)]["retrievers"][0]
-    assert (first["retriever"], first["k"]) == ("bm25", 1)
-    assert first["measures"]["recall"]["value"] > 0
-    assert (tmp_path / "measures.svg").read_text().startswith("<?xml")
-    assert main(["evaluate", "retrievers", *words, "--retrievers", "bm26"]) == 2
-    assert "retriever='bm26' could not be loaded: expected bm25, minilm" in capsys.readouterr().err

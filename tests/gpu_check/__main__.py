@@ -30,15 +30,12 @@ CHECKS: tuple[Check, ...] = (
     training.grpo_separate,
     training.grpo_policy_base,
     training.retriever,
-    speed.shapes,
     speed.published,
     speed.memory,
-    training.two_processes,
     speed.halves,
     numbers.architectures,
     engines.grpo_vllm,
     engines.async_grpo,
-    engines.grpo_vllm_server,
 )
 
 

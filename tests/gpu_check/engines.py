@@ -41,23 +41,6 @@ def grpo_vllm(plan: Plan) -> dict[str, Any] | None:
     return {reader: training.grpo(plan, reader, **engine) for reader in _READERS}
 
 
-def grpo_vllm_server(plan: Plan) -> dict[str, Any] | None:
-    """GRPO with TRL's vLLM as a server, by each reader; it needs two GPUs, since NCCL refuses ranks that share one."""
-    if not _has_vllm() or (plan.device.type != "cpu" and torch.accelerator.device_count() < 2):
-        return None
-    flags = []
-    if plan.device.type == "cpu":
-        from trl.generation.vllm_client import VLLMClient
-
-        VLLMClient.init_communicator = lambda *_, **__: None
-        VLLMClient.update_named_params = lambda _, __, named: [None for _ in named]
-    else:
-        flags = ["--weight-transfer-config", '{"backend": "nccl"}']
-    with _server(plan, *flags, CUDA_VISIBLE_DEVICES="1") as url:
-        engine = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": url}
-        return {reader: training.grpo(plan, reader, **engine) for reader in _READERS}
-
-
 def async_grpo(plan: Plan) -> dict[str, Any] | None:
     """AsyncGRPOTrainer with LoRA: its vLLM serves the policy's adapters and the base, which is the reader."""
     if not _has_vllm():
@@ -65,10 +48,9 @@ def async_grpo(plan: Plan) -> dict[str, Any] | None:
     from peft import LoraConfig
     from trl.chat_template_utils import qwen2_5_chat_template
 
-    from tests.reward.async_grpo import trainer_class
     from tests.serving.helpers import ServerThread
 
-    trainer_type = trainer_class()
+    trainer_type = _async_trainer()
     home = sys.modules[trainer_type.__module__]
     config_type: Any = home.AsyncGRPOConfig
     if plan.device.type == "cpu":
@@ -96,6 +78,17 @@ def async_grpo(plan: Plan) -> dict[str, Any] | None:
             )
             trainer.train()
     return training.checked(plan, trainer)
+
+
+def _async_trainer() -> Any:
+    """Return AsyncGRPOTrainer: of ``trl`` since 1.18, of ``trl.experimental`` before."""
+    import trl
+
+    if hasattr(trl, "AsyncGRPOTrainer"):
+        return trl.AsyncGRPOTrainer
+    from trl.experimental.async_grpo import AsyncGRPOTrainer
+
+    return AsyncGRPOTrainer
 
 
 def _has_vllm() -> bool:

@@ -14,7 +14,6 @@ from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions
 from seper_reward.labels.labelers import ItemLabeler, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.reader.writer import Writer
-from seper_reward.runtime.cache import Cache
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.helpers import ScriptedSampler
 
@@ -183,15 +182,6 @@ def test_item_takes_texts_as_data(make):
     labeler.label(query)
     for batch, turns in zip(asked[1:], (6, 7), strict=True):
         assert batch[0].count("<|im_start|>assistant") == turns  # those of our conversation only
-
-
-def test_item_replies_are_cached(make, tmp_path):
-    cache = Cache(tmp_path / "cache.sqlite")
-    replies = {"answer": ["Bob"], "set": ["[2]"]}
-    first, _ = make(replies, method="a_s", rounds=1, cache=cache)
-    second, asked = make({}, method="a_s", rounds=1, cache=cache)
-    assert first.label(QUERY).labels == second.label(QUERY).labels
-    assert asked == []
 
 
 def test_item_fingerprint_has_options_and_prompts(make, tmp_path):

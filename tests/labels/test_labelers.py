@@ -97,6 +97,14 @@ def test_delta_belief_is_half_delta_seper_and_half_the_answers_change(tiny_score
     assert labeled.baseline_error == pytest.approx(labeled.baseline["std_error"] / 2)
 
 
+def test_delta_seper_labeler_takes_a_long_reference_as_an_answer(tiny_scorer):
+    reference = "Ida Voss runs the mill in Hallow. She took it over from her aunt, who had it for forty years. " * 12
+    labels = label_row(DeltaSePerLabeler(tiny_scorer).label(replace(QUERY, answers=(reference.strip(),))))
+    for passage in labels["passages"]:
+        assert all(math.isfinite(passage[name]) for name in ("delta_seper", "delta_belief", "answer_log_prob"))
+        assert passage["delta_belief"] != 0  # its likelihood moves where no response says all of it
+
+
 def test_question_gain_is_a_label_without_an_error(tiny_scorer):
     labeled = DeltaSePerLabeler(tiny_scorer, "question_gain").label(QUERY)
     ((bare, *rows),) = tiny_scorer.reader.responses([QUERY])

@@ -1,7 +1,5 @@
 """The reward and the environment inside TRL's GRPOTrainer, on a tiny policy."""
 
-from pathlib import Path
-
 import pytest
 import torch
 import trl
@@ -13,7 +11,7 @@ from trl.kernels.chunked_logprob import _use_triton
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
-from tests.reward.test_credit import HOUSES, QUESTIONS
+from tests.reward.test_credit import HOUSES, QUESTIONS, trainer_of
 from trainers.runs import project_completions_only
 
 
@@ -42,24 +40,15 @@ def arbitrary(completion_ids, **_):
 
 
 def train(folder, reader, rewards, weights=None):
-    tokenizer = AutoTokenizer.from_pretrained(reader)
-    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text()
-    arguments = trl.GRPOConfig(
-        output_dir=str(folder), max_steps=2, per_device_train_batch_size=4, num_generations=4, report_to="none",
-        max_completion_length=12, learning_rate=1e-2, use_cpu=True, bf16=False,
-        gradient_checkpointing=True, reward_weights=weights, seed=3, save_strategy="no", disable_tqdm=True,
-        max_tool_calling_iterations=1, logging_steps=1,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    trainer = Spying(
-        model=AutoModelForCausalLM.from_pretrained(reader),
-        reward_funcs=rewards,
-        args=arguments,
-        train_dataset=Dataset.from_list(QUESTIONS),
-        processing_class=tokenizer,
-        peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
-        environment_factory=search_environment(BM25Retriever(HOUSES)),
-    )
+    settings = {
+        "max_steps": 2,
+        "per_device_train_batch_size": 4,
+        "max_completion_length": 12,
+        "reward_weights": weights,
+    }
+    lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"])
+    made = {"peft_config": lora, "environment_factory": search_environment(BM25Retriever(HOUSES))}
+    trainer = trainer_of(folder, reader, rewards, Spying, QUESTIONS, gradient_checkpointing=True, **settings, **made)
     for reward in rewards:
         if isinstance(reward, SePerReward) and reward.reader != "separate":
             reward.attach(trainer)

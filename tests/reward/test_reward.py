@@ -353,12 +353,6 @@ def test_read_rollouts_skips_words_of_the_tool(beside, passages, text):
     assert (rollout.passages, rollout.calls) == (tuple(passages), (1, 0))
 
 
-def test_reward_over_the_placebo(tiny_scorer, seper):
-    placebo = Passage(tiny_scorer.reader.prompts.style.placebo)
-    reward = of_gains(tiny_scorer.with_baseline("placebo"))
-    assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(placebo), abs=1e-5)
-
-
 class Counting(SePerScorer):
     """A scorer that counts what it is asked for."""
 

@@ -11,7 +11,6 @@ import httpx2
 import pytest
 
 from seper_reward.client import SePerClient
-from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.scorer import SePerScorer
 from seper_reward.serving.bodies import RolloutBody, RolloutFormat, read_bodies
@@ -151,68 +150,6 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)(**COLUMNS)[1]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ('"question": " "', "question"),
-        ('"answers": []', "queries.0.answers"),
-        ('"answers": [["x"], ["y"]]', "answers.0"),
-        ('"passages": []', "either passages or passage_sets"),
-        ('"passages": [{}]', "passages.0.text"),
-        ('"passage": ["y"]', "queries.0.passage: Extra"),
-        ('"question": "LONG"', "at most 100000 characters"),
-        ('"passages": [{"text": "y", "extra": [NaN]}]', "finite numbers"),
-        ('"passages": [{"text": "y", "extra": DEEP}]', "at most 64 deep"),
-        ('"passages": [{"text": "y", "extra": "\\ud800"}]', "expected Unicode"),
-    ],
-)
-def test_utilities_refuse_a_bad_query(server, changes, message):
-    """Before it is measured: the answer would have held it, or the arithmetic would have failed."""
-    refused(
-        server,
-        "/utilities",
-        f'{{"queries": [{{"question": "x", "answers": ["x"], "passages": ["y"], {changes}}}]}}',
-        message,
-    )
-
-
-@pytest.mark.parametrize(
-    ("field", "in_rollout", "message"),
-    [
-        ('"variant": "both"', "", "variant: Extra"),
-        ('"answer_weight": -1', "", "answer_weight"),
-        ('"gain_weight": -1', "", "gain_weight"),
-        ('"price": -1', "", "greater than or equal to 0"),
-        ('"price": 1e999', "", "finite numbers"),
-        ('"price": 1e308', "", "less than or equal to"),
-        ('"price": 0', ', "completion": DEEP', "at most 64 deep"),
-        ('"price": 0', ', "\\ud800": 1', "expected Unicode"),
-    ],
-)
-def test_rewards_refuse_a_bad_body(server, field, in_rollout, message):
-    refused(
-        server, "/rewards", f'{{"rollouts": [{{"question": "x", "answers": ["x"]{in_rollout}}}], {field}}}', message
-    )
-
-
-@pytest.mark.parametrize("text", ['{"asked": []}', '{"asked": [{"question": "\\ud800", "answers": ["x"]}]}', "{"])
-def test_beliefs_refuse_a_bad_body(server, text):
-    refused(server, "/beliefs", text)
-
-
-def refused(server, path, text, message="", kind="application/json"):
-    content = text.replace("DEEP", '{"a": ' * 700 + "1" + "}" * 700).replace("LONG", "x" * 100_001).encode()
-    answer = httpx2.post(f"{server.url}{path}", content=content, headers={"Content-Type": kind})
-    assert answer.status_code == 422, answer.text
-    assert message in answer.json()["detail"]
-    assert len(answer.text) < 1000  # the body is not given back
-
-
-def test_bodies_need_their_kind(server):
-    kind = "application/x-www-form-urlencoded"  # of curl -d
-    refused(server, "/beliefs", "{}", f"expected the header Content-Type: application/json, got {kind}", kind)
-
-
 def test_server_limits_tokens(tiny_scorer):
     with ServerThread(tiny_scorer, limits=Limits(tokens=60, deadline=60)) as server:
         passages = [MILL * 2, SHEEP * 4]  # with the question 84 and 124 letters, and 28 without a passage
@@ -345,17 +282,6 @@ def test_server_describes_itself(server, tiny_scorer):
     assert httpx2.get(f"{server.url}/openapi.json").json()["paths"].keys() >= {"/beliefs", "/utilities", "/rewards"}
 
 
-def test_rewards_of_passages_between_tags(tiny_scorer):
-    searched = f"<search>mill</search><information>{MILL}</information>\nAnswer: Ida Voss<|im_end|>"
-    rollouts = [{"question": QUESTION, "answers": ANSWERS, "completion": said} for said in (searched, "Ida Voss")]
-    weights, columns = {"closed_book": True, "price": 0.1}, {"question": [QUESTION] * 2, "answers": [ANSWERS] * 2}
-    expected = SePerReward(tiny_scorer, **weights)(**columns, completions=["Ida Voss"] * 2, passages=[[MILL], []])
-    with ServerThread(tiny_scorer, weights=RewardWeights(**weights), reading=RolloutFormat("information")) as server:
-        found = post(server, "/rewards", {"rollouts": rollouts}).json()
-    assert found["rewards"] == near(expected)
-    assert [score["cost"] for score in found["scores"]] == [0.1, 0.0]
-
-
 def test_read_bodies_of_the_responses_api():
     """A function's output is a search; of several functions, the results of the named one are."""
     names = ("search", "python")
@@ -373,3 +299,51 @@ def test_read_bodies_of_the_responses_api():
     (rollout,) = read_bodies([body], RolloutFormat(None, "Said: (.*)", ("search",)))
     assert (rollout.passages, rollout.answer) == ((Passage(SHEEP),), "Ida Voss.")
     assert rollout.calls == (0, 1, 0)
+
+
+def a_query(changes):
+    return "/utilities", f'{{"queries": [{{"question": "x", "answers": ["x"], "passages": ["y"], {changes}}}]}}'
+
+
+def a_rollout(field, more=""):
+    return "/rewards", f'{{"rollouts": [{{"question": "x", "answers": ["x"]{more}}}], {field}}}'
+
+
+@pytest.mark.parametrize(
+    ("request_of", "message"),
+    [
+        (a_query('"question": " "'), "question"),
+        (a_query('"answers": []'), "queries.0.answers"),
+        (a_query('"answers": [["x"], ["y"]]'), "answers.0"),
+        (a_query('"passages": []'), "either passages or passage_sets"),
+        (a_query('"passages": [{}]'), "passages.0.text"),
+        (a_query('"passage": ["y"]'), "queries.0.passage: Extra"),
+        (a_query('"question": "LONG"'), "at most 100000 characters"),
+        (a_query('"passages": [{"text": "y", "extra": [NaN]}]'), "finite numbers"),
+        (a_query('"passages": [{"text": "y", "extra": DEEP}]'), "at most 64 deep"),
+        (a_query('"passages": [{"text": "y", "extra": "\\ud800"}]'), "expected Unicode"),
+        (a_rollout('"variant": "both"'), "variant: Extra"),
+        (a_rollout('"answer_weight": -1'), "answer_weight"),
+        (a_rollout('"gain_weight": -1'), "gain_weight"),
+        (a_rollout('"price": -1'), "greater than or equal to 0"),
+        (a_rollout('"price": 1e999'), "finite numbers"),
+        (a_rollout('"price": 1e308'), "less than or equal to"),
+        (a_rollout('"price": 0', ', "completion": DEEP'), "at most 64 deep"),
+        (a_rollout('"price": 0', ', "\\ud800": 1'), "expected Unicode"),
+        (("/beliefs", '{"asked": []}'), ""),
+        (("/beliefs", '{"asked": [{"question": "\\ud800", "answers": ["x"]}]}'), ""),
+        (("/beliefs", "{"), ""),
+        (
+            ("/beliefs", "{}", "text/plain"),
+            "the header Content-Type: application/json, got text/plain",
+        ),  # as of curl -d
+    ],
+)
+def test_server_refuses_a_bad_body(server, request_of, message):
+    """Before it is measured: the answer would have held it, or the arithmetic would have failed."""
+    path, text, kind = (*request_of, "application/json")[:3]
+    content = text.replace("DEEP", '{"a": ' * 700 + "1" + "}" * 700).replace("LONG", "x" * 100_001).encode()
+    answer = httpx2.post(f"{server.url}{path}", content=content, headers={"Content-Type": kind})
+    assert answer.status_code == 422, answer.text
+    assert message in answer.json()["detail"]
+    assert len(answer.text) < 1000  # the body is not given back
