@@ -11,7 +11,7 @@ from seper_reward.cli import find_commands
 from seper_reward.options import (
     AuditSearchesOptions,
     CompressionOptions,
-    CorrelationOptions,
+    CounterfactualOptions,
     EngineOptions,
     ERAGEvaluationOptions,
     ItemOptions,
@@ -90,7 +90,7 @@ def test_no_option_is_declared_twice_on_one_road():
         (ServeOptions, {"port": 0}, r"port must be in \[1, 65535\], got 0"),
         (ServeOptions, {"deadline": 0}, "deadline must be above 0, got 0"),
         (ServeOptions, {"price": -1}, "price must be at least 0"),
-        (CorrelationOptions, {}, "file is required"),
+        (CounterfactualOptions, {}, "file is required"),
         (CompressionOptions, {"file": "x", "candidates": 2}, "candidates must be at least the greatest of depths"),
         (ERAGEvaluationOptions, {"file": "x", "depths": [0]}, "depths must be whole numbers of at least 1, got"),
         (ItemOptions, {"file": "x", "relevant_from": 0}, "relevant_from must be at least 1, got 0"),

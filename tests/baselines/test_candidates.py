@@ -63,13 +63,6 @@ def test_candidates_and_vote_by_hand(asking):
     )  # the first of those that say something
 
 
-def test_candidates_without_an_answer(asking, monkeypatch):
-    monkeypatch.setitem(SAID, "mill", "")
-    found = asking.candidates("Who?", [SHOWN[1]])
-    assert (found.texts, found.silent.tolist()) == (("",), [True])
-    assert found.vote(VoteWeights((1.0,), (1.0,)), VoteOptions(("exact_match",))) == Elected("", 0, [0.0])
-
-
 def test_ensemble_loads_the_embedded_encoder(monkeypatch):
     monkeypatch.setattr("seper_reward.baselines.pool.load_encoder", lambda name: {"minilm": Encoder()}[name])
     asking = Ensemble(Scorer())

@@ -82,15 +82,6 @@ def test_judgments_by_hand(scorer):
     assert found["per_question"]["calls"] == 0.0
 
 
-def test_judgments_of_ranks(scorer):
-    found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)}).as_dict()["judges"]["j"]
-    assert found["ndcg@3"]["value"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
-    assert found["questions"] == 2
-    assert found["left_out"] == ["no b"]
-    assert "reference" not in found["agreement"]
-    assert not any(name.startswith("relevance") for name in found)
-
-
 class Graded(PassageLabeler):
     """A judge of one question with two orders: by utility c, b, a, and by relevance b, a, c."""
 
@@ -141,22 +132,3 @@ def test_judgments_without_numbers(scorer):
         judgments(scorer, QUERIES[3:], {})
     with pytest.raises(BadRowError, match="expected 'relevant': true, false or a grade in its passages"):
         judgments(scorer, [Query("q", "Who?", ("Ann",), (Passage("x"),))], {})
-
-
-def test_judgments_have_trec_evals_ndcg(scorer):
-    """The ideal list has all judged documents, also those that the run or the corpus lacks."""
-    ir_measures = pytest.importorskip("ir_measures")
-    judged = [{"a": 1, "b": 3, "c": 0, "gone": 2, "gone too": -1}, {"elsewhere": 1, "d": 0}]
-    lists = [["a", "b", "c"], ["d", "e"]]
-    queries = []
-    for number, (grades, row) in enumerate(zip(judged, lists, strict=True)):
-        marks = {name: {"relevant": max(grades.get(name, 0), 0)} for name in row}
-        passages = tuple(Passage(f"gold {name}", id=name, metadata=mark) for name, mark in marks.items())
-        queries.append(Query(f"q{number}", "Who?", ("gold",), passages, judged=grades))
-    found = judgments(scorer, queries, {"gold": GoldLabeler()}).as_dict()
-    qrels = [ir_measures.Qrel(str(at), name, grade) for at, row in enumerate(judged) for name, grade in row.items()]
-    ranks = [(str(at), name, -float(rank)) for at, row in enumerate(lists) for rank, name in enumerate(row)]
-    run = [ir_measures.ScoredDoc(*row) for row in ranks]
-    for depth in (1, 3, 5):
-        (theirs,) = ir_measures.calc_aggregate([ir_measures.nDCG @ depth], qrels, run).values()
-        assert found["given_order"][f"ndcg@{depth}"]["value"] == pytest.approx(theirs, abs=1e-4)

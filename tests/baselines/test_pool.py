@@ -110,15 +110,3 @@ def test_retrieve_sources_reranks_twenty(monkeypatch):
     assert texts["one@RR@2"] == ["19", "18"]  # of 20
     assert texts["one@4@RR@2&two@1"] == ["3", "2", "0"]
     assert texts["one@RR@25"] == [str(number) for number in reversed(range(25))]
-
-
-def test_retrieve_sources_with_other_prompts(tiny_sampler):
-    reading = Reading(tiny_sampler.tokenizer)
-    corpus = {"p": Passage("House 2 is Ann's.")}
-    ours = {"background": "Say what is known of {question}", "compress": "Of {question}:\n{passages}"}
-    sources_of(["background", "bm25@1@CP"], corpus, ["Who owns house 2?"], reading.reader, **ours)
-    background, compressed = (prompt for (prompt,) in reading.sampler.asked)
-    assert "Say what is known of Who owns house 2?" in background
-    assert "Of Who owns house 2?:\nPassage: House 2 is Ann's." in compressed
-    with pytest.raises(ValueError, match=r"compress_prompt must be a text with \{passages\}, \{question\}"):
-        sources_of(["none"], corpus, [], compress="{question}")

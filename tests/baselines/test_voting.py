@@ -12,7 +12,6 @@ from seper_reward.baselines.voting import (
     SIMILARITIES,
     VoteOptions,
     VoteWeights,
-    _search,
     search_weights,
     support,
     vote_scores,
@@ -137,23 +136,6 @@ def test_vote_options_presets():
         VoteOptions(pooling="sum")
     with pytest.raises(ValueError, match="similarities must be some of"):
         VoteOptions(())
-
-
-def test_search_begins_with_switches():
-    tried = []
-
-    def accuracy(weights):
-        tried.append(weights.copy())
-        return float(weights[0] <= 0.05) + float(weights[1] >= 0.3)
-
-    bounds = [(0.02, 1), (0, 0.6), (0, 0.6)]
-    alone = _search(accuracy, [(0.5, 0.01, 0.2)], bounds)
-    # the start, then each weight switched off: a small simplex would see no step at all
-    assert np.array(tried[:4]).tolist() == [[0.5, 0.01, 0.2], [0.02, 0.01, 0.2], [0.5, 0.0, 0.2], [0.5, 0.01, 0.0]]
-    assert all(0.02 <= row[0] <= 1 and row[1:].min() >= 0 and row[1:].max() <= 0.6 for row in tried)
-    assert accuracy(np.array(alone)) == 1.0
-    found = _search(accuracy, [(0.5, 0.01, 0.2), (0.5, 0.0, 0.2)], bounds)  # the weight of 0 is switched on
-    assert accuracy(np.array(found)) == 2.0
 
 
 def test_search_weights_finds_right_answers():

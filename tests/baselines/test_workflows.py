@@ -74,12 +74,6 @@ def test_compare_workflows_by_hand(scorer):
     ]  # fmt: skip
 
 
-def test_compare_workflows_without_reference(scorer):
-    result = compare_workflows(scorer, QUERIES[:1], Given(FOUND), ["closed_book"])
-    assert result.workflows["closed_book"].lead is None
-    assert result.workflows["closed_book"].steps == []
-
-
 def test_compare_workflows_refuses_bad_input(scorer):
     with pytest.raises(ValueError, match=r"workflows must be of closed_book, .*, got 'x'"):
         compare_workflows(scorer, QUERIES, Given(FOUND), ["retrieve", "x"])

@@ -107,15 +107,6 @@ def test_parse_query_reads_answers(answers, aliases):
     assert as_query({**GOOD, "answers": answers}).answers == aliases
 
 
-def test_parse_query_takes_one_text_for_a_list_of_one():
-    query = as_query({"question": "Who?", "answers": "Ann ", "passages": "Ann did."})
-    assert query == as_query(GOOD) == as_query({**GOOD, "answers": [["Ann"]]})
-    assert query.id == as_query(GOOD).id
-    assert as_query({**GOOD, "answers": "[]"}, answers_needed=False).answers == ()
-    listed = as_query({**GOOD, "passages": "['Ann did.', 'Rain fell.']"})
-    assert [passage.text for passage in listed.passages] == ["Ann did.", "Rain fell."]
-
-
 def test_query_ids_and_keys_are_as_they_always_were(tmp_path):
     """Ids and keys decide samples, resumed folders and caches; the place in the file has no part in them."""
     row = {**GOOD, "answers": ["Ann", "Ann B."]}

@@ -11,9 +11,8 @@ from scipy.stats import pearsonr
 from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.evaluate.correlation import choose_passages, contexts_of, correlation, unknown_to
-from seper_reward.evaluate.measures import Measures
 from seper_reward.judge.judge import Judge
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
+from seper_reward.types import Passage, Query, Responses
 from tests.helpers import ScriptedModel, ScriptedSampler, as_query, write_rows
 from tests.helpers import evaluation_arguments as arguments
 
@@ -75,20 +74,6 @@ def test_correlation_command_agrees_with_scipy(tiny_reader, tiny_entailment, tin
     assert "qa (n=9)" in table
 
 
-def test_measures_of_a_batch_are_those_of_each(tiny_scorer):
-    asked = [
-        Asked(question, ["Ann Lee"], ((), (Passage("Ann Lee sailed."),)))
-        for question in ("Who sailed?", "Who? " * 1000, "Who won on Monday?")
-    ]
-    one, problem, other = Measures(tiny_scorer).gains(asked)
-    assert isinstance(problem, UnscorableError)
-    for found, each in ((one, asked[0]), (other, asked[2])):
-        (alone,) = map(unwrap, Measures(tiny_scorer).gains([each]))
-        assert unwrap(found).rows[0] == pytest.approx(alone.rows[0], rel=1e-4, abs=1e-3)
-        assert unwrap(found).beliefs[0].responses == alone.beliefs[0].responses
-    assert unwrap(one).rows != unwrap(other).rows
-
-
 def say(monkeypatch, scorer, said, tokens, weights):
     """Replace the responses by those of ``said``, by ids of passages, of one token each; others are as without any."""
     real = scorer.measure
@@ -129,18 +114,6 @@ def test_correlation_of_rivals_by_hand(tiny_scorer, monkeypatch):
     # perplexity 4 of each token, and then the geometric mean of 2, 8, 2 and 2; less is better
     assert result.mean["response_perplexity"]["1"] == pytest.approx(4 - 64**0.25, abs=1e-4)
     assert result.mean["answer_perplexity"].keys() == {"0", "1"}
-
-
-def test_correlation_of_the_llm_judge_by_hand(tiny_scorer, monkeypatch):
-    query = as_query({**RECORD, "answers": ["Ann Lee", "Annie"], "passages": ONE_RELEVANT})
-    said = {(): ("Bob", "Carl", "ann lee."), ("2",): ("Ann", "Bob", "Carl")}
-    say(monkeypatch, tiny_scorer, said, {(): [1 / 2] * 3}, weights=(0.5, 0.3, 0.2))
-    yes = {("Bob", "Ann Lee"): 0.49, ("Carl", "Ann Lee"): 0.1, ("Carl", "Annie"): 0.6, ("Ann", "Annie"): 0.5}
-    judge = Judge(ScriptedModel(lambda pair: yes.get(pair[1:], 0.0)))
-    result = correlation(tiny_scorer, [query], judge=judge)
-    # Carl and "ann lee." are right with .3 + .2 of the weight, then Ann and Carl with .5 + .2
-    assert result.mean["llm_judge"] == {"0": 0.0, "1": pytest.approx(0.7 - 0.5)}
-    assert "llm_judge" not in correlation(tiny_scorer, [query]).mean
 
 
 def test_unknown_to_leaves_out_what_the_reader_answers(tiny_sampler, tiny_judge):

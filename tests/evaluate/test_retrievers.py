@@ -72,17 +72,6 @@ def test_compare_retrievers_by_hand(scorer, no_intervals):
     assert [row.measures["harm_rate"].value for row in rows] == [0.0, 0.0]
 
 
-def test_compare_retrievers_from_a_grade_on(scorer):
-    grades = {"a": 1, "b": 2, "c": 0}
-    passages = tuple(Passage(f"text {name}", id=name, metadata={"relevant": grade}) for name, grade in grades.items())
-    query = Query("q1", "One?", ("Ann",), passages)
-    for least, recall in ((1, 1 / 2), (2, 0.0)):
-        result = compare_retrievers(scorer, [query], {"one": [(A, B)]}, depths=(1,), relevant_from=least)
-        (row,) = result.retrievers
-        assert row.measures["ndcg"].value == pytest.approx(1 / 2)
-        assert row.measures["recall"].value == pytest.approx(recall)
-
-
 def test_compare_retrievers_by_kendalls_tau(scorer, no_intervals):
     result = compare_retrievers(scorer, QUERIES, FOUND, depths=(2,))
     good, poor = result.retrievers

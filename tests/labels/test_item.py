@@ -93,13 +93,6 @@ def test_item_asks_again_after_a_reply_of_another_form(make):
     assert "The second one." not in asked[2][0]
 
 
-def test_item_leaves_no_labels_if_no_reply_is_understood(make):
-    labeler, asked = make({"set": ["Well"], "again": ["I", "see"]}, method="vanilla")
-    with pytest.raises(UnscorableError, match="could not be parsed after repeated requests"):
-        labeler.label(QUERY)
-    assert len(asked) == 3
-
-
 def test_item_pointwise_asks_again_for_one_passage(make):
     def reply(prompt):
         if kind_of(prompt) == "again_point":

@@ -12,9 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from datasets import Dataset
 
-import seper_reward
 from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.data import queries as reading
@@ -27,7 +25,6 @@ from seper_reward.labels.run import LabelRun
 from seper_reward.options import InputOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_lines
-from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import as_query, labels_of, launch, until, write_rows
 
@@ -70,14 +67,6 @@ def test_label_command_writes_a_folder(label_words, tmp_path, capsys):
     assert "ΔSePer supporting" in shown
     assert f"placebo, a passage that answers nothing: ΔSePer {effect:+.3f} (95 %: " in shown
     assert str(out / "labels.jsonl") in shown
-
-
-def test_label_gives_the_rows_of_the_command(label_words, tmp_path, tiny_reader, tiny_entailment):
-    assert main(label_words(rows(2))) == 0
-    kind = {"num_samples": 3, "max_new_tokens": 4, "dtype": "float32", "device": "cpu"}
-    scorer = SePerScorer.from_pretrained(reader=str(tiny_reader), judge=str(tiny_entailment), **kind)
-    labels = seper_reward.label(Dataset.from_list(rows(2)), scorer)
-    assert labels.to_list() == labels_of(tmp_path / "out")
 
 
 def dies(words, kill_after, errors):

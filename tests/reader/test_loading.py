@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
-from transformers import AutoTokenizer, BertConfig
+from transformers import AutoTokenizer
 
 from seper_reward.data.demo import READER_ADAPTER
 from seper_reward.judge.entailment import load_entailment
@@ -21,14 +21,12 @@ from seper_reward.reader.loading import (
     load_tokenizer,
     merged_folder,
     reader_defaults,
-    refuse_other_kinds,
     save_reader_defaults,
 )
 from seper_reward.reward import with_tool_template
 from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.json_files import write_json
 from tests.helpers import on_two_ranks, run
-from tests.reader.in_process.architectures import ARCHITECTURES
 from trainers.models import name_base
 
 
@@ -143,13 +141,6 @@ def test_what_is_no_decoder_is_refused_by_its_configuration_in_one_line(tmp_path
     )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         load_reader(str(tmp_path))
-
-
-@pytest.mark.parametrize("family", ["Llama", "GPT-NeoX", "Mamba", "RWKV", "BioGPT", "Gemma 3"])
-def test_decoders_are_not_refused(family):
-    (config,) = [each.configuration() for each in ARCHITECTURES if each.family == family]
-    refuse_other_kinds(config, family)
-    refuse_other_kinds(BertConfig(is_decoder=True), "bert")
 
 
 def test_remote_code_stays_off(tiny_reader, monkeypatch):

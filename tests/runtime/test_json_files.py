@@ -29,15 +29,6 @@ def test_read_lines_errors_name_file_and_line(tmp_path):
         list(read_lines(path))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("{", "expected JSON in UTF-8"), ("[]", "expected a JSON object, got list")]
-)
-def test_read_json_errors_name_the_file(tmp_path, text, message):
-    (tmp_path / "summary.json").write_text(text)
-    with pytest.raises(ValueError, match=rf"summary\.json: {message}"):
-        read_json(tmp_path / "summary.json")
-
-
 def test_read_lines_leaves_out_a_torn_end(tmp_path):
     write_lines(tmp_path / "rows", ROWS)
     assert list(read_lines(tmp_path / "rows")) == ROWS

@@ -12,14 +12,12 @@ import pytest
 import torch
 
 from seper_reward import SePerReward, SePerScorer
-from seper_reward.cli import main
 from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
-from seper_reward.runtime.cache import Cache
-from seper_reward.types import Asked, UnscorableError, unwrap
+from seper_reward.types import UnscorableError, unwrap
 from tests.completions_server import prompts_of
 from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until
 
@@ -261,16 +259,6 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         EngineSampler(ReaderOptions(engine=[server.url]), tiny_sampler.tokenizer)
 
 
-@pytest.mark.parametrize("url", ["http://localhost/v1?token=s3cret", "http://me:s3cret@localhost/v1"])
-@pytest.mark.parametrize("words", [["--labeler", "gold"], []])
-def test_a_secret_in_a_url_is_written_nowhere(tmp_path, capsys, url, words):
-    assert main(["label", "--output_dir", str(tmp_path / "out"), "--engine", url, *words]) == 2
-    shown = capsys.readouterr()
-    assert "put the key into $SEPER_ENGINE_API_KEY" in shown.err
-    assert "s3cret" not in shown.err + shown.out
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("status", [401, 422])
 def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch, serve, status):
     monkeypatch.setenv("SEPER_ENGINE_API_KEY", "sk-" + "s3cret" * 50)
@@ -314,18 +302,11 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
     scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
     found = []
     for (query,) in ahead(scorer.reader, [[query] for query in queries], scorer.known_answers):
-        assert not any(isinstance(result, UnscorableError) for result in scorer.measure([query]))
+        assert len(scorer.utilities([query])[0]) == 2
         found.append(query)
     assert found == queries
     assert sum(body["n"] == 4 for body in server.requests) == 3 * 8
     assert server.most_in_flight > 8
-
-
-def test_in_process_nothing_is_read_ahead(tiny_scorer):
-    read = []
-    queries = (read.append(number) or replace(as_query(QUESTION), id=str(number)) for number in range(3))
-    for (query,) in ahead(tiny_scorer.reader, ([query] for query in queries), tiny_scorer.known_answers):
-        assert len(read) == int(query.id) + 1
 
 
 def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
@@ -357,22 +338,6 @@ def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
     for text in whole:  # needs no end
         (one,), (other,) = (leaves_of(each, PROMPTS[:1], [text]) for each in (on_servers, sampler))
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
-
-
-def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judge, serve, tmp_path):
-    cache = Cache(tmp_path / "cache.sqlite")
-    server = serve()
-    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief", cache=cache)
-    plain = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
-    (here,), (there,) = plain.utilities([QUESTION]), scorer.utilities([QUESTION])
-    for one, other in zip(here, there, strict=True):
-        assert one.belief.answer_log_prob == pytest.approx(other.belief.answer_log_prob, abs=1e-3)
-        assert one.belief.unseen_mass == pytest.approx(other.belief.unseen_mass, abs=1e-3)
-        assert other.combined is not None
-    asked = len(server.requests)
-    scorer.reader.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))], scorer.known_answers)
-    assert scorer.utilities([QUESTION]) == [there]
-    assert len(server.requests) == asked  # all of it was in the cache
 
 
 @pytest.mark.parametrize("options", [{"reads_prompts": False}, {"names_ids": False}])
