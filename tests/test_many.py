@@ -15,9 +15,7 @@ from transformers import Trainer
 
 from seper_reward.cli import main
 from seper_reward.labels.labelers import LABELERS
-from seper_reward.reward.reward import SePerReward
-from tests.helpers import in_forks, launch, on_two_ranks, write_rows
-from tests.serving.helpers import ServerThread
+from tests.helpers import in_forks, launch, write_rows
 from tests.test_recipes import CONFIGS, launched
 from tests.tiny_models import lane_rows
 
@@ -174,17 +172,3 @@ def test_two_processes_do_what_one_does(name, how, places, alone, tmp_path):
     expected = alone(name)
     assert expected
     assert outcome(tmp_path / "two") == expected
-
-
-def test_ranks_ask_one_server(tiny_scorer, tmp_path):
-    columns = {"question": ["Who?"] * 3, "answers": [["Ida"]] * 3, "passages": [["Ida."], ["Fog."], []]}
-    expected = SePerReward(tiny_scorer, answer_weight=0.0)(completions=None, **columns)
-    with ServerThread(tiny_scorer) as server:
-
-        def rank(number):
-            own = {name: values[: 3 - number] for name, values in columns.items()}
-            return SePerReward(server.url, answer_weight=0.0)(completions=None, **own)
-
-        first, second = on_two_ranks(rank, tmp_path)
-    assert first == pytest.approx(expected, abs=1e-5)
-    assert second == pytest.approx(expected[:2], abs=1e-5)

@@ -52,17 +52,6 @@ def test_support_by_mean_by_hand():
     assert elected(table, VoteWeights((1, 3), (0.6, 0.2, 0.5)), weighted) == 0
 
 
-def test_vote_scores_of_dropped_retrievers():
-    table = tables(entailment=(0.9, 0.0, 0.2))
-    weights = VoteWeights((0, 1), (0.05, 0.3, 0.5))
-    # the first cannot win; with its vote the second has .3 · .55 = .165 and the third .5 · .1, else .06 and .1
-    assert elected(table, weights, VoteOptions(PLAIN.similarities, weighted_votes=False, dropped_vote=True)) == 1
-    assert elected(table, weights, PLAIN) == 2
-    # a weight of exactly the limit is dropped; where all are, none is
-    assert elected(table, VoteWeights((0, 1), (0.1, 0.02, 0.05)), PLAIN) == 0
-    assert elected(table, VoteWeights((0, 1), (0.1, 0.11, 0.05)), PLAIN) == 1
-
-
 def test_support_by_other_poolings():
     alike = np.array([[[1, 0.9, 0.81, 0.1], [0.9, 1, 0.3, 0.2], [0.81, 0.3, 1, 0.85], [0.1, 0.2, 0.85, 1]]])
     votes, all_win = np.ones((1, 4)), np.ones((1, 4), bool)

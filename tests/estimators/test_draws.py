@@ -146,25 +146,12 @@ def test_drawn_by_mass_known_leaf_stands_for_nothing():
 
 
 def test_drawn_by_mass_known_leaf_with_several_ends():
-    ends = [
-        ("a", (1, 7)),
-        ("a", (1, 8)),
-        ("b", (2, 7)),
-        ("a", (1, 7)),
-        ("a", (3, 7)),
-    ]  # the last one spelled otherwise
+    ids = ((1, 7), (1, 8), (2, 7), (1, 7), (3, 7))  # the last one is spelled otherwise
     probs = {(1, 7): 0.3, (1, 8): 0.1, (2, 7): 0.2, (3, 7): 0.1}
-    row = Responses(
-        texts=tuple(text for text, _ in ends),
-        token_log_probs=tuple(torch.tensor([math.log(probs[ids])]) for _, ids in ends),
-        token_ids=tuple(ids for _, ids in ends),
-        finished=(True,) * 5,
-        draw_log_probs=tuple(math.log(probs[ids]) for _, ids in ends),
-        known_leaves=(
-            Leaf("a", (1,), math.log(0.45), math.log(0.45), -1.0),
-            Leaf("x", (9,), -math.inf, -math.inf, -9.0),
-        ),
-    )
+    log_probs = tuple(math.log(probs[each]) for each in ids)
+    known = Leaf("a", (1,), math.log(0.45), math.log(0.45), -1.0), Leaf("x", (9,), -math.inf, -math.inf, -9.0)
+    token_log_probs = tuple(torch.tensor([each]) for each in log_probs)
+    row = Responses(("a", "a", "b", "a", "a"), token_log_probs, ids, (True,) * 5, log_probs, known_leaves=known)
     draws = drawn_by_mass(row)
     assert draws.responses.texts == ("a", "b", "a")
     assert draws.counts.tolist() == [3, 1, 1]

@@ -7,7 +7,7 @@ from scipy import stats
 
 from seper_reward.evaluate.measuring import measured
 from seper_reward.evaluate.retrievers import compare_retrievers
-from seper_reward.types import Passage, Query, UnscorableError
+from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import StubScorer
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
@@ -97,18 +97,3 @@ def test_measured_leaves_out_failed_questions(scorer, capsys):
     for found, depths in (({}, (1,)), (FOUND, ()), (FOUND, (0,))):
         with pytest.raises(ValueError, match="expected retrievers and depths of at least 1, got"):
             compare_retrievers(scorer, QUERIES, found, depths=depths)
-
-
-def test_compare_retrievers_leaves_out_unanswered_questions(tiny_sampler, capsys, no_intervals):
-    """As where an engine sends half of an answer: measured before, cut off now."""
-
-    def says(question, ids):
-        if question == "Four?":
-            raise UnscorableError("the server sent no text")
-        return "Ann" if "a" in ids else "Bob"
-
-    scorer = StubScorer(tiny_sampler.tokenizer, seper, says)
-    result = compare_retrievers(scorer, QUERIES, FOUND, depths=(1,))
-    assert (result.questions, result.left_out) == (3, 2)
-    assert result.retrievers[0].measures["accuracy"].value == pytest.approx(2 / 3, abs=1e-4)
-    assert "question id='q4' is left out: the server sent no text" in capsys.readouterr().err

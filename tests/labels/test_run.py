@@ -286,14 +286,9 @@ def test_label_run_gives_the_same_bytes_after_a_failure(tiny_scorer, tmp_path):
 
 def test_label_command_logs_to_wandb(label_words, tmp_path, monkeypatch):
     pytest.importorskip("wandb")
-    for name, value in {
-        "MODE": "offline",
-        "SILENT": "true",
-        "DIR": "",
-        "CACHE_DIR": "cache",
-        "DATA_DIR": "data",
-    }.items():
-        monkeypatch.setenv(f"WANDB_{name}", value if name in ("MODE", "SILENT") else str(tmp_path / value))
+    folders = {"DIR": tmp_path, "CACHE_DIR": tmp_path / "cache", "DATA_DIR": tmp_path / "data"}
+    for name, value in {"MODE": "offline", "SILENT": "true", **folders}.items():
+        monkeypatch.setenv(f"WANDB_{name}", str(value))
     source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main([*label_words(source, "out"), "--report_to", "wandb"]) == 0
     identity = json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"]

@@ -187,13 +187,10 @@ def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS[:2], **
     }
     torch.manual_seed(0)
     return kind(
-        model=AutoModelForCausalLM.from_pretrained(reader),
-        reward_funcs=rewards,
-        args=trl.GRPOConfig(**{**options, **changes}),
-        train_dataset=Dataset.from_list(questions),
-        processing_class=tokenizer,
-        **made,
-    )
+        model=AutoModelForCausalLM.from_pretrained(reader), reward_funcs=rewards,
+        args=trl.GRPOConfig(**{**options, **changes}), train_dataset=Dataset.from_list(questions),
+        processing_class=tokenizer, **made,
+    )  # fmt: skip
 
 
 def scripted(monkeypatch):

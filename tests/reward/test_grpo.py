@@ -41,11 +41,8 @@ def arbitrary(completion_ids, **_):
 
 def train(folder, reader, rewards, weights=None):
     settings = {
-        "max_steps": 2,
-        "per_device_train_batch_size": 4,
-        "max_completion_length": 12,
-        "reward_weights": weights,
-    }
+        "max_steps": 2, "per_device_train_batch_size": 4, "max_completion_length": 12, "reward_weights": weights,
+    }  # fmt: skip
     lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"])
     made = {"peft_config": lora, "environment_factory": search_environment(BM25Retriever(HOUSES))}
     trainer = trainer_of(folder, reader, rewards, Spying, QUESTIONS, gradient_checkpointing=True, **settings, **made)

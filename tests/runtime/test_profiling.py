@@ -21,13 +21,6 @@ def test_timed_nested_stages_count_once(monkeypatch):
     assert profile.tokens == {"outer": 7, "inner": 5}
 
 
-def test_timed_outside_of_profiling():
-    assert timed("a") is timed("b", tokens=3)
-    with profiling():
-        assert timed("a") is not timed("a")
-    assert timed("a") is timed("b")
-
-
 def test_profiling_blocks_may_end_in_any_order():
     first, second = profiling(), profiling()
     one = first.__enter__()

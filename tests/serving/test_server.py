@@ -16,7 +16,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.serving.bodies import RolloutBody, RolloutFormat, read_bodies
 from seper_reward.serving.scoring import Limits
 from seper_reward.types import Asked, Passage
-from tests.helpers import ENVIRONMENT, VARIANTS
+from tests.helpers import ENVIRONMENT
 from tests.serving.helpers import LIMITS, ServerThread, held
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
@@ -55,15 +55,6 @@ def test_utilities_of_passages(server, tiny_scorer):
     assert [row["passage_ids"] for row in found[0]["utilities"]] == [[""], ["7"]]
 
 
-def test_utilities_of_sets_of_passages(server, tiny_scorer):
-    body = {"question": QUESTION, "answers": ANSWERS, "passage_sets": [[MILL, SHEEP], [SHEEP]]}
-    (found,) = SePerClient(server.url).utilities([body])
-    sets = [(), (Passage(MILL), Passage(SHEEP)), (Passage(SHEEP),)]
-    expected = [belief.seper for belief in tiny_scorer.beliefs(QUESTION, ANSWERS, sets)]
-    assert [found["seper"], *(row["seper"] for row in found["utilities"])] == near(expected)
-    assert found["utilities"][0]["delta_seper"] == pytest.approx(expected[1] - expected[0], abs=1e-5)
-
-
 COLUMNS = {
     "completions": ["Ida Voss", "Bob", "", "x"],
     "question": [QUESTION] * 3 + [LONG],
@@ -72,9 +63,9 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_reward_by_url(server, tiny_scorer, name):
-    by_url, in_process = (SePerReward(each, **VARIANTS[name], price=0.1) for each in (server.url, tiny_scorer))
+@pytest.mark.parametrize("weights", [{"answer_weight": 0.0}, {"gain_weight": 0.0, "closed_book": True}, {}])
+def test_reward_by_url(server, tiny_scorer, weights):
+    by_url, in_process = (SePerReward(each, **weights, price=0.1) for each in (server.url, tiny_scorer))
     logged = {}
     rewards = by_url(**COLUMNS, log_metric=lambda name, value: logged.setdefault(name, []).append(value))
     assert rewards == near(in_process(**COLUMNS))
@@ -82,18 +73,6 @@ def test_reward_by_url(server, tiny_scorer, name):
     assert rewards[2] is None
     assert logged["seper/unscored"] == [float(value is None) for value in rewards]
     assert by_url(**COLUMNS) == rewards
-
-
-# more aliases than a request may have
-@pytest.mark.parametrize("aliases", [1, pytest.param(300, marks=pytest.mark.slow)])
-def test_reward_by_url_of_odd_passages(server, tiny_scorer, aliases):
-    results = (f"[1] \n[2] {MILL}", SHEEP * 500, MILL)  # a blank passage, a long one, and an ordinary one
-    answers = [["Ann"], ["Ann"], [f"Ann {at}" for at in range(aliases)]]
-    columns = {"question": ["Who?"] * 3, "answers": answers}
-    columns["completions"] = [[{"role": "tool", "content": text}, {"role": "assistant"}] for text in results]
-    by_url, in_process = (SePerReward(each, answer_weight=0.0)(**columns) for each in (server.url, tiny_scorer))
-    assert None not in in_process
-    assert by_url == near(in_process)
 
 
 def test_reward_by_url_without_torch(server, tiny_scorer):
