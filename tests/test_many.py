@@ -8,7 +8,6 @@ from functools import cache, partial
 import pytest
 import yaml
 from accelerate import FullyShardedDataParallelPlugin, PartialState
-from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedType
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 from transformers import Trainer
@@ -117,7 +116,6 @@ def shard_on_a_cpu():
 
 def act(words, folder, how=None):
     """Run a command in a folder, in a process of a test; nothing has to be put back."""
-    AcceleratorState._reset_state()
     if how not in (None, "torchrun"):
         os.environ |= environment(how)
     if how == "fsdp":

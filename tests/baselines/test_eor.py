@@ -196,15 +196,12 @@ def test_eor_command_answers_with_saved_weights(lane, capsys):
     assert [row["right"] for row in rows] == [row["question_id"][-1] in "abc" for row in rows]
     by_kind = {row["question_id"][-1]: row for row in rows}
     assert (by_kind["a"]["answer"], by_kind["c"]["answer"], by_kind["c"]["source"]) == ("R", "R", "three")
-    assert list(by_kind["a"]["scores"]) == ["one", "two", "three"]
     assert by_kind["a"]["scores"][by_kind["a"]["source"]] == max(filter(None, by_kind["a"]["scores"].values()))
     result = read_json(lane / "out.json")
     assert (result["questions"], result["left_out"]) == (35, 1)
     assert result["accuracy"]["value"] == pytest.approx(sum(row["right"] for row in rows) / 35, abs=1e-4)
-    assert sum(result["chosen"].values()) == 35
     # the third is right where the first two are not: in c, and they are right in a and b
     alone = {name: row["value"] for name, row in result["sources"].items()}
-    assert list(alone) == ["one", "two", "three"]
     assert max(alone.values()) < result["accuracy"]["value"]
     # new questions need no gold answers, and have the same answers
     assert main([*words, str(lane / "new.jsonl")]) == 0

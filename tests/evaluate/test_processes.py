@@ -1,16 +1,12 @@
-"""Evaluations shared by two processes against the same ones on one, and what trackers get of them."""
+"""An evaluation shared by two processes against the same one on one."""
 
-import json
 import os
-import sys
 from functools import partial
 
-import accelerate.tracking  # before W&B is replaced: it looks for it when it is imported
 import pytest
 
 from seper_reward.cli import main
 from tests.helpers import evaluation_arguments, launch, write_rows
-from tests.reports.test_tracking import FakeWandb
 
 PASSAGES = [
     {"id": "a", "text": "Ann owns it.", "relevant": True},
@@ -46,18 +42,3 @@ def test_evaluation_on_two_processes(words, tmp_path, monkeypatch, capsys):
     assert one == two
     for text in (err, warned):
         assert text.count("question id='long' is left out") == 1
-
-
-def test_evaluations_log_their_numbers(words, tmp_path, monkeypatch):
-    wandb = FakeWandb()
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(accelerate.tracking, "_available_trackers", ["wandb"])
-    assert main([*words, "--report_to", "wandb"]) == 0
-    result = json.loads((tmp_path / "out.json").read_text())
-    assert result["settings"]["report_to"] == "wandb"
-    assert [options["job_type"] for options in wandb.started] == ["evaluate counterfactual"]
-    (logged,) = wandb.logged
-    value = result["kinds"]["supporting"]["delta_seper"]["value"]
-    assert logged["kinds.supporting.delta_seper.value"] == value
-    assert logged["questions"] == 5

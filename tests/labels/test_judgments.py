@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from seper_reward.labels.judgments import METHODS, JudgmentOptions, judge
+from seper_reward.labels.judgments import JudgmentOptions, judge
 from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, yes_or_no
 from seper_reward.types import UnscorableError
 
@@ -148,15 +148,6 @@ def test_judge_never_guesses(method, script, form):
         played(JudgmentOptions(method, form=form), *script)
     with pytest.raises(UnscorableError, match="pseudo-answer is blank"):
         played(JudgmentOptions("a_s"), [" "])
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_judgment_options_presets(method):
-    paper, official = (JudgmentOptions.preset(name, method) for name in ("paper", "official"))
-    assert (paper.rounds, paper.top_k, paper.samples) == (3, 5, 6)
-    assert (official.rounds, official.top_k, official.samples) == (6 if method.startswith("ar_") else 5, 10, 6)
-    assert JudgmentOptions.preset("default", method) == paper
-    assert JudgmentOptions.preset("official", method, rounds=2).rounds == 2
 
 
 @pytest.mark.parametrize(

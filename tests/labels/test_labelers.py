@@ -21,9 +21,7 @@ from seper_reward.labels.labelers import (
     PassageLabeler,
     load_labeler,
 )
-from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.rows import label_intervals, label_row
-from seper_reward.options import SetOptions
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
 
@@ -72,16 +70,6 @@ def test_load_labeler_returns_the_protocol(name, tiny_scorer):
 def test_load_labeler_refuses_names_before_it_loads(name, message):
     with pytest.raises(ValueError, match=message):
         load_labeler(name, lambda: pytest.fail("loaded"))
-
-
-def test_delta_seper_labeler_has_the_scorers_utilities(tiny_scorer):
-    utilities = tiny_scorer.utilities([QUERY])[0]
-    labeled = DeltaSePerLabeler(tiny_scorer).label(QUERY)
-    assert labeled.labels == tuple(each.delta_seper for each in utilities)
-    assert labeled.baseline_error == utilities[0].baseline.std_error > 0
-    assert labeled.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
-    hard = DeltaSePerLabeler(tiny_scorer, "delta_seper_hard").label(QUERY)
-    assert hard.labels == tuple(each.delta_seper_hard for each in utilities)
 
 
 def test_delta_belief_is_half_delta_seper_and_half_the_answers_change(tiny_scorer):
@@ -205,16 +193,6 @@ def test_published_erag_scores_one_greedy_response_alone(preset, tiny_scorer, mo
     assert labeled.baseline == {}
     assert "baseline" not in label_row(labeled, labeler.name)
     assert labeler.fingerprint["sampling"]["temperature"] == 0.0
-
-
-def test_published_erag_of_sets_is_what_a_passage_adds(tiny_scorer):
-    labeler = SetLabeler(ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")), SetOptions())
-    for label in labeler.label(QUERY).sets:
-        contexts = [tuple(QUERY.passages[at] for at in places) for places in (label.shown, label.given)]
-        together, before = (length(text, ()) for text in greedy_texts(tiny_scorer, contexts))
-        assert label.utility.value == pytest.approx(together)
-        assert label.gain.value == pytest.approx(together - before)
-        assert label.gain.std_error == 0.0
 
 
 def test_erag_takes_a_metric_by_dotted_path(tiny_scorer):

@@ -2,6 +2,7 @@
 
 import pytest
 from datasets import Dataset
+from IPython.core.formatters import HTMLFormatter
 from sentence_transformers import (
     CrossEncoder,
     SentenceTransformer,
@@ -196,7 +197,7 @@ def test_labels_describe_themselves(folder):
     assert repr(labels) == "Labels(2 questions, 5 passages; mine from -0.500 to 0.800, mean -0.014)"
     assert repr(Labels([])) == "Labels(0 questions, 0 passages)"
     rows = [{**labels.rows[0], "question": "<b>Who</b>" + "?" * 100}] * 9
-    page = Labels(rows)._repr_html_()
+    page = HTMLFormatter()(Labels(rows))
     assert page.startswith("<p>Labels(9 questions, 27 passages;")
     assert page.count("<tr>") == 11  # a header and ten passages
     assert "&lt;b&gt;Who&lt;/b&gt;" in page

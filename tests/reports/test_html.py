@@ -129,14 +129,6 @@ def test_page_has_everything_escaped_and_loads_nothing(page):
     assert "owned</title>" not in dom
 
 
-def test_page_has_the_noise_of_the_placebo(labels):
-    rows = [{"passages": [{"delta_seper": label}]} for label in (0.1, -0.1, 0.0)]
-    write_rows(labels / "placebo.jsonl", rows)
-    text = written(labels)
-    assert "Placebo, a passage that answers nothing: ΔSePer +0.000" in text
-    assert "Labels of that passage vary by 0.100 (standard deviation) over questions" in text
-
-
 def test_page_shows_the_labels_of_exports(labels, tmp_path):
     text = " ".join(re.sub("<[^>]*>", " ", written(labels)).split())
     assert "export and the trainers use seper gain , not ΔSePer" in text

@@ -75,14 +75,6 @@ def test_retrieve_joins_queries_of_waiting_threads():
     assert found == {name: [(passage,)] for name, passage in CORPUS.items()}
 
 
-def test_retrieve_after_a_failed_search(counting):
-    retriever = CachedRetriever(counting)
-    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
-        retriever.retrieve(["mill"], 0)
-    assert ids(retriever.retrieve(["ferry"], 1)) == [["ferry"]]
-    assert counting.asked == [["mill"], ["ferry"]]
-
-
 class Picky(Counting):
     def retrieve(self, questions, top_k):
         found = super().retrieve(questions, top_k)

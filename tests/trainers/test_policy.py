@@ -11,11 +11,9 @@ from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.policies import Episode
 from seper_reward.reader.loading import READER_HUB_ID
-from seper_reward.reader.prompts import STYLES
-from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
+from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime import pretrained
 from seper_reward.runtime.json_files import read_lines
@@ -108,17 +106,6 @@ def test_main_saves_a_policy_for_peft_and_transformers_alone(settings, tmp_path,
     assert "lora_r: 2\n" in card
     assert "per_device_train_batch_size: 4\n" in card
     run_block(card, run / "model")
-
-
-@pytest.mark.slow
-def test_main_may_hold_a_warmed_up_policy_near_its_start(settings, tmp_path):
-    assert policy.main([*settings, "--max_steps", "1"]) == 0
-    settings[settings.index("--init_adapter") + 1] = str(tmp_path / "run" / "model")
-    again = [*settings, "--reader", "policy-base", "--beta", "0.1", "--logging_steps", "1"]
-    assert policy.main([*again, "--output_dir", str(tmp_path / "held")]) == 0
-    kl = [row["kl"] for row in read_lines(tmp_path / "held" / "training.jsonl") if "kl" in row]
-    assert len(kl) == 2
-    assert kl[0] == pytest.approx(0, abs=1e-6)  # it starts where it is held
 
 
 def test_main_with_credit_per_turn_and_own_questions(settings, tmp_path, lane_questions):
@@ -228,13 +215,3 @@ def test_main_refuses_a_used_folder_and_two_readers(settings, tmp_path):
 def test_config_without_a_warm_up_says_what_to_do(tmp_path):
     with pytest.raises(ValueError, match=r"warm up first with `seper-reward train sft"):
         policy.PolicyConfig(init_adapter=str(tmp_path))
-
-
-def test_rows_of_queries_are_read_as_rollouts():
-    queries = [Query("1", "Who runs the mill?", ("Ida", "Ida Voss")), Query("2", "Who rows?", ("Bob",))]
-    rows = policy.rows_of(queries, STYLES["brief"])
-    assert rows["prompt"][0][0]["content"] == "Answer the question in a few words.\nQuestion: Who runs the mill?"
-    assert rows["answers"] == [["Ida", "Ida Voss"], ["Bob"]]
-    read = read_rollouts(rows["question"], rows["answers"], ["Ida Voss", "Ann"], None, None)
-    assert [rollout.answers for rollout in read] == [query.answers for query in queries]
-    assert [exact_match(rollout.answer, rollout.answers) for rollout in read] == [1, 0]
