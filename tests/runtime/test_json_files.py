@@ -16,7 +16,7 @@ from seper_reward.runtime.json_files import (
     write_lines,
 )
 
-ROWS = [{"key": "a", "text": "فوس \u2028 🙂"}, {"key": "b", "numbers": [0.1, -2]}, {"key": "c"}]
+ROWS = [{"key": "a", "text": "فوس \u2028 🙂"}, {"key": "b", "numbers": [0.1, -2]}, {"key": "half \ud83d"}]
 
 
 def test_read_lines_errors_name_file_and_line(tmp_path):

@@ -13,10 +13,11 @@ import torch
 
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.options import ReaderOptions
-from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.engine.engine_sampler import EngineSampler, load_sampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
+from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.types import UnscorableError, unwrap
 from tests.completions_server import prompts_of
 from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until
@@ -229,6 +230,12 @@ def test_the_other_server_steps_in(tiny_sampler, serve):
     for prompts in (PROMPTS, PROMPTS):
         same(sampler.sample(asking(prompts)), tiny_sampler.sample(asking(prompts)))
     assert len(bad.requests) <= 1 + len(PROMPTS)  # once it failed, it comes last
+
+
+def test_an_engine_needs_the_name_of_a_reader(tiny_sampler):
+    loaded = LoadedModel(tiny_sampler.model, tiny_sampler.tokenizer, "tiny")
+    with pytest.raises(ValueError, match="engine runs the reader itself"):
+        load_sampler(ReaderOptions(engine=["http://127.0.0.1:9/v1"]), loaded)
 
 
 def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
