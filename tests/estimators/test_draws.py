@@ -122,18 +122,6 @@ def test_estimate_keeps_its_bounds(case):
     assert 0.0 <= found.std_error <= unseen / 2 + 1e-9
 
 
-@given(samples(), st.randoms())
-def test_estimate_ignores_the_order_of_draws(case, rng):
-    row, values = case
-    of_text = dict(zip(dict.fromkeys(row.texts), values.tolist(), strict=True))
-    places = list(range(len(row.texts)))
-    rng.shuffle(places)
-    shuffled = row.at(places)
-    reordered = torch.tensor([of_text[text] for text in dict.fromkeys(shuffled.texts)], dtype=torch.float64)
-    one, other = (estimate(drawn_by_mass(each), order) for each, order in ((row, values), (shuffled, reordered)))
-    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high), abs=1e-9)
-
-
 def test_drawn_by_mass_known_leaf_stands_for_nothing():
     leaf = Leaf("d", (ord("d"),), math.log(0.05), math.log(0.05), -1.0)
     row = replace(sampled("abaca", PROBS), known_leaves=(leaf,))

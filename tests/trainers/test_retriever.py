@@ -345,12 +345,3 @@ def test_train_once_on_paths_learns_a_second_hop(tmp_path, tiny_encoder):
     assert set(two[:2]) == {"0", "1"}  # the first list has equal labels for both
     one, two = found("singles", (1, 2))
     assert one[:2] == two[:2] == ["0", "2"]
-
-
-@pytest.mark.slow
-def test_main_learns_and_measures_two_hops_by_marks(settings, tmp_path, lane_questions):
-    lane_questions.write_text(lane_questions.read_text().replace('"relevant": false', '"relevant": true'))
-    settings += ["--labeler", "gold", "--learn_from", "paths", "--hops", "2"]
-    assert retriever.main([*settings, "--eval_top_k", "2"]) == 0
-    assert set(results_of(tmp_path / "run")["after"]) >= {"recall@2", "seper@2", "exact_match@2", "seper@2_held_out"}
-    assert "[SEP]" in (tmp_path / "run" / "model" / "README.md").read_text()
