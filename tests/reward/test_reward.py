@@ -161,6 +161,7 @@ def test_score_parts_sum_up_to_the_bit(sepers, support, price, weight, answer_we
     gain = on_grid(weight * sepers[-1]) - on_grid(weight * sepers[0])
     paid = on_grid(answer_weight * support) - before - (len(sepers) - 1 + failed) * cost
     assert both.reward == gain + paid
+    assert both.cost == price * (len(sepers) - 1 + failed)
 
 
 @pytest.mark.parametrize(
