@@ -70,6 +70,7 @@ def test_support_by_other_poolings():
     # for the third .25 + .5 of 1.5, which is half, and then .25 + .25 of 1.25
     assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.5]])) == [1, 0, 1, 0]
     assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.25]])) == [1, 0, 0, 0]
+    assert pooled("majority", np.zeros((1, 4))) == [0, 0, 0, 0]  # nobody votes
     alike[0, 0, 2] = alike[0, 2, 0] = 0.8  # a vote needs a similarity above .8 (C.4), so now each has one
     assert pooled("plurality") == [1, 1, 1, 1]
     assert pooled("max", heavy) == pytest.approx([0.2 * 0.9 / 0.6, 0.12 / 0.6, 0.85, 0.085 / 0.6])
