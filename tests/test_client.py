@@ -84,6 +84,12 @@ def test_many_queries_are_several_requests_and_errors_have_reasons():
     assert str(found[2]) == "too long"
 
 
+def test_an_answer_as_a_text_is_one_alias():
+    with answering((200, {}, NOTHING)) as (url, seen), pytest.raises(UnscorableError, match="too long"):
+        SePerClient(url).beliefs("Where?", "Paris", [()])
+    assert seen[0][2]["asked"][0]["answers"] == ["Paris"]
+
+
 def test_a_pickle_has_the_address_and_nothing_else():
     with answering((200, {}, NOTHING)) as (url, seen):
         client = SePerClient(url, timeout=7)

@@ -71,3 +71,19 @@ def test_command_shows_and_writes(words, shown, numbers, tiny_reader, tiny_entai
             found = found[int(name)] if isinstance(found, list) else found[places.get(name, name)]
         assert found == pytest.approx(number), path
     assert (tmp_path / "plot.svg").is_file() == ("--plot" in words)
+
+
+def test_item_command_without_gold_answers(tiny_reader, tiny_entailment, tmp_path, capsys):
+    rows = [{name: value for name, value in row.items() if name != "answers"} for row in lane_rows(2)]
+    questions = write_rows(tmp_path / "questions.jsonl", rows)
+    arguments = evaluation_arguments(tiny_reader, tiny_entailment, questions, tmp_path / "out.json")
+    assert main(["baseline", "item", "--judges", "gold", *arguments]) == 0
+    assert "2 of 2 questions have no gold answer: labels are not compared with" in capsys.readouterr().err
+    assert json.loads((tmp_path / "out.json").read_text())["judges"]["gold"]["precision"] == 1.0
+
+
+def test_correlation_command_needs_different_files(capsys):
+    assert main(["evaluate", "correlation"]) == 2
+    assert "file is required" in capsys.readouterr().err
+    assert main(["evaluate", "correlation", "--file", __file__, __file__]) == 2
+    assert "expected different files" in capsys.readouterr().err

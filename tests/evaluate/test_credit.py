@@ -213,3 +213,12 @@ def test_credit_command(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypa
     monkeypatch.setattr(ResponseSampler, "log_probs", never)
     assert main([*words, "--sample", "2"]) == 0
     assert capsys.readouterr().out == few
+
+
+def test_credit_command_reads_a_log(tiny_reader, tiny_entailment, tmp_path):
+    searches = [{"query": "house 1", "passages": ["House 1 belongs to Owner 1."]}]
+    row = {"question": "Who owns house 1 of the lane?", "searches": searches, "answer": "Owner 1"}
+    log = write_rows(tmp_path / "log.jsonl", [row])
+    assert main([*words_of(tmp_path, tiny_reader, tiny_entailment, lane_rows(4)), "--rollouts", str(log)]) == 0
+    (search,) = read_lines(tmp_path / "out.jsonl")
+    assert (search["query"], search["id"], search["credits"]["contains"]) == ("house 1", "q1", 1.0)

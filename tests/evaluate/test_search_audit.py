@@ -108,7 +108,7 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     searches = [{"query": "it", "passages": ["Ida runs it."]}]
     rows = [
         {**row, "searches": searches, "answer": "Ida"},
-        {"question": "Who fell?", "answers": ["Bo"], "searches": []},
+        {"question": "Who fell?", "answers": ["Bo"], "searches": [], "answer": "Bo"},
     ]
     log = write_rows(tmp_path / "rollouts.jsonl", [*rows, {"question": "Who else?", "searches": []}])
     words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]

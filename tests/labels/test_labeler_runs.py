@@ -36,6 +36,12 @@ def words(label_words):
     )
 
 
+def test_label_command_names_a_corpus_that_is_not_searched(words, tmp_path, capsys):
+    corpus = write_rows(tmp_path / "corpus.jsonl", [{"id": "1", "text": "Rain fell."}])
+    assert main([*words("contains"), "--corpus", str(corpus), "--limit", "1"]) == 0
+    assert "corpus.jsonl is not searched: all questions have passages" in capsys.readouterr().err
+
+
 def test_label_command_by_gold_needs_neither_reader_nor_answers(words, tmp_path, capsys):
     rows = [*records(3), {name: value for name, value in LONG.items() if name != "answers"}]
     assert main([*words("gold", rows=rows), "--reader", "no/such-model"]) == 0
