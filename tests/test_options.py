@@ -74,16 +74,8 @@ def test_no_option_is_declared_twice_on_one_road():
         (EngineOptions, {"engine": ["a@http://a", "http://b"]}, "engine must name one model for all servers"),
         (MergeReaderOptions, {}, "output_dir is required: the folder to create"),
         (ScorerOptions, {"seed": True}, "seed must be int, got True"),
-        (
-            ScorerOptions,
-            {"prompt": "mine"},
-            "prompt must be one of paper, brief, few_shot, or a YAML file with some of",
-        ),
-        (
-            ScorerOptions,
-            {"prompt": {"passages": "{question}"}},
-            r"passages of prompt must be a text with \{question\}",
-        ),
+        (ScorerOptions, {"prompt": "mine"}, "prompt must be one of paper, brief, few_shot, or a YAML file with"),
+        (ScorerOptions, {"prompt": {"passages": "{question}"}}, r"passages of prompt must be a text with \{question"),
         (ScorerOptions, {"prompt": {"wording": "x"}}, "prompt has 'wording', expected some of style, closed_book"),
         (ScorerOptions, {"prompt": {"style": "mine"}}, "style of prompt must be one of paper, brief, few_shot"),
         (ScorerOptions, {"prompt": "{placebo: ' '}"}, "placebo of prompt must be a text, got ' '"),
