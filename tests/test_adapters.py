@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import types
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,133 @@ def test_credit_per_token():
     give_credit(traces)
     given = [[node.advantages for node in each.branches[-1].nodes if node.sampled] for each in traces]
     assert given == [[pytest.approx([0.2] * 3), pytest.approx([0.5] * 2)], [pytest.approx([-0.2])], [None]]
+
+
+def unpacked(name, tmp_path_factory):
+    """Return the folder of a framework's wheel without its needs; skip the test where no registry has it."""
+    folder = tmp_path_factory.mktemp("framework")
+    words = ["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), name]
+    done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no wheel of {name}: {done.stderr[-200:]}")
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(folder)
+    return folder
+
+
+def bare_package(monkeypatch, name, folder):
+    """Make a package importable without its ``__init__``, which needs what is not installed."""
+    package = types.ModuleType(name)
+    package.__path__ = [str(folder)]
+    monkeypatch.setitem(sys.modules, name, package)
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_verl_itself(server, monkeypatch, tmp_path_factory):
+    """Its reward manager awaits the function and raises what it raises; its data are stand-ins, which need ray."""
+    torch = pytest.importorskip("torch")
+    folder = unpacked("verl==0.9.1", tmp_path_factory) / "verl"
+
+    class Base:
+        def __init__(self, config, tokenizer, compute_score):
+            self.tokenizer, self.loop = tokenizer, asyncio.get_running_loop()
+
+    managers = folder / "experimental" / "reward_loop" / "reward_manager"
+    for name, place in (("verl", folder), ("verl.experimental.reward_loop.reward_manager", managers)):
+        bare_package(monkeypatch, name, place)
+    install(
+        monkeypatch,
+        verl={"DataProto": object},
+        verl__experimental__reward_loop__reward_manager={"register": lambda name: lambda cls: cls},
+        verl__experimental__reward_loop__reward_manager__base={"RewardManagerBase": Base},
+        verl__utils__reward_score={"default_compute_score": None},
+    )
+    from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+
+    class Tokenizer:
+        def decode(self, ids, skip_special_tokens):
+            return SEARCHED
+
+    class Data(list):
+        def __getitem__(self, place):
+            return Data(super().__getitem__(place)) if isinstance(place, slice) else super().__getitem__(place)
+
+    def row(answers):
+        batch = {"responses": torch.tensor([1, 2, 3]), "attention_mask": torch.ones(5, dtype=torch.long)}
+        more = {"data_source": "nq", "reward_model": {"ground_truth": {"target": answers}}}
+        more["extra_info"] = {"question": QUESTION}
+        return Data([types.SimpleNamespace(batch=batch, non_tensor_batch=more)])
+
+    async def score():
+        manager = NaiveRewardManager(None, Tokenizer(), run("seper_verl", server).compute_score)
+        found = await manager.run_single(row(ANSWERS))
+        with pytest.raises(ValueError, match=GONE):
+            await manager.run_single(row(None))
+        return found
+
+    found = asyncio.run(score())
+    assert found["reward_score"] == pytest.approx(1 - PRICE)
+    assert found["reward_extra_info"]["search_cost"] == PRICE
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_openrlhf_itself(server, monkeypatch, tmp_path, tmp_path_factory):
+    """Its agent loads the file, calls it for one rollout, and leaves a failed one without a reward."""
+    folder = next(unpacked("openrlhf==0.11.2", tmp_path_factory).rglob("openrlhf/utils/agent.py")).parents[1]
+    for name, place in (("openrlhf", folder), ("openrlhf.utils", folder / "utils")):
+        bare_package(monkeypatch, name, place)
+    install(monkeypatch, **{name: {} for name in ("aiohttp",) if not _installed(name)})
+    from openrlhf.utils.agent import SingleTurnAgentExecutor
+
+    path = tmp_path / "seper_openrlhf.py"
+    path.write_text(BLOCKS["seper_openrlhf"].replace("http://scorer:8100", server.url), encoding="utf-8")
+
+    class Tokenizer:
+        def __call__(self, text, **_):
+            torch = pytest.importorskip("torch")
+            return {"input_ids": torch.tensor([[1, 2]])}
+
+        def decode(self, ids, skip_special_tokens):
+            return f"Who?{SEARCHED}<|im_end|>"
+
+    class Engine:
+        async def generate(self, *_, **__):
+            output = types.SimpleNamespace(token_ids=[3, 4], finish_reason="stop", logprobs=None)
+            return types.SimpleNamespace(outputs=[output])
+
+    def execute(answers):
+        label = json.dumps({"question": QUESTION, "answers": answers})
+        sampling = types.SimpleNamespace(max_tokens=8, logprobs=None)
+        agent = SingleTurnAgentExecutor(str(path))
+        return asyncio.run(agent.execute("Who?", label, sampling, 64, Tokenizer(), Engine()))
+
+    found = execute(ANSWERS)
+    assert (found["reward"], found["scores"]) == (pytest.approx(1 - PRICE), pytest.approx(1 - PRICE))
+    assert found["extra_logs"] == {"search_cost": PRICE}
+    assert execute(None)["reward"] is None
+
+
+def _installed(name):
+    from importlib.util import find_spec
+
+    return find_spec(name) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_skyrl_itself(server, monkeypatch, tmp_path_factory):
+    """Its search environment with a retriever that a stand-in of the tool replaces."""
+    folder = unpacked("skyrl==0.3.0", tmp_path_factory) / "skyrl-gym"
+    monkeypatch.syspath_prepend(str(folder))
+    install(monkeypatch, **({} if _installed("omegaconf") else {"omegaconf": {"DictConfig": dict}}))
+    environment = run("seper_skyrl", server).SePerSearchEnv
+    monkeypatch.setattr(environment, "_execute_tool", lambda *_: f"\n<information>{MILL}</information>\n")
+    config = types.SimpleNamespace(search_url="http://127.0.0.1:9/retrieve", topk=1, timeout=1, log_requests=False)
+    assert play(environment, config, ANSWERS) == [0, pytest.approx(1 - PRICE)]
+    with pytest.raises(ValueError, match=GONE):
+        play(environment, config, None)
 
 
 @pytest.mark.slow

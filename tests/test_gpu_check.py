@@ -11,7 +11,7 @@ from tests.gpu_check.__main__ import CHECKS, main
 from tests.vllm_server import ABSENT, PYTHON, SETTINGS
 
 LEFT_OUT_ON_CPU = {"halves"}
-WITH_VLLM = {"grpo_vllm", "async_grpo"}
+WITH_VLLM = {"grpo_vllm", "async_grpo", "grpo_vllm_server"}
 
 
 def rows_of(path):

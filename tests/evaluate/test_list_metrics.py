@@ -1,6 +1,9 @@
 """Metrics of ranked lists: by hand, against trec_eval, and (slow) against the package erag."""
 
+import importlib
 import math
+import subprocess
+import sys
 
 import ir_measures
 import pytest
@@ -77,3 +80,42 @@ def test_list_metric_is_trec_evals(lists, k, name):
     run = [ir_measures.ScoredDoc(each.query_id, each.doc_id, -float(each.doc_id)) for each in qrels]
     found = {row.query_id: row.value for row in ir_measures.iter_calc([measure], qrels, run)}
     assert list_metric(name, lists, k) == pytest.approx([found.get(str(at), 0.0) for at in range(len(lists))])
+
+
+@pytest.fixture(scope="module")
+def erag(tmp_path_factory):
+    """The published package, installed into a folder of its own: it pins a pytrec_eval that no longer builds."""
+    folder = tmp_path_factory.mktemp("erag")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), "erag==0.0.1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"erag cannot be installed: {done.stderr[-300:]}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield importlib.import_module("erag")
+
+
+BINARY = {"recall_2": ("recall", 2), "map": ("map", None), "map_cut_3": ("map", 3), "recip_rank": ("mrr", None)}
+BINARY |= {"P_5": ("p", 5), "ndcg": ("ndcg", None), "ndcg_cut_3": ("ndcg", 3), "success_1": ("hit", 1)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lists", "kind", "names"),
+    [
+        ([[0, 1, 1, 0, 1], [1, 0, 0], [0, 0, 0, 0]], int, BINARY),
+        ([[0.25, 0.5, 0.1], [0.75, 0.0, 0.3]], float, {"P": ("p", None), "P_2": ("p", 2), "success_2": ("hit", 2)}),
+    ],
+)
+def test_list_metric_is_the_published_packages(erag, lists, kind, names):
+    labels = {str(number): row for number, row in enumerate(lists)}
+    found = erag.eval(
+        {question: list(map(str, row)) for question, row in labels.items()},
+        {question: ["-"] for question in labels},
+        lambda asked: {question: shown[0] for question, shown in asked.items()},
+        lambda said, gold: {question: kind(text) for question, text in said.items()},
+        set(names),
+    )
+    for theirs, (name, k) in names.items():
+        per_question = [found["per_input"][question][theirs] for question in labels]
+        assert list_metric(name, lists, k) == pytest.approx(per_question), theirs

@@ -25,8 +25,8 @@ Check = Callable[[Plan], dict[str, Any] | None]
 #: in the order of their use: if time runs out, the last are left out
 CHECKS: tuple[Check, ...] = (
     numbers.layouts, numbers.labels, numbers.batches, training.grpo_separate, training.grpo_policy_base,
-    training.retriever, speed.published, speed.memory, speed.halves, numbers.architectures, engines.grpo_vllm,
-    engines.async_grpo,
+    training.retriever, speed.published, speed.memory, training.two_processes, speed.halves, numbers.architectures,
+    engines.grpo_vllm, engines.async_grpo, engines.grpo_vllm_server,
 )  # fmt: skip
 
 

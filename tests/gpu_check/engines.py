@@ -41,6 +41,23 @@ def grpo_vllm(plan: Plan) -> dict[str, Any] | None:
     return {reader: training.grpo(plan, reader, **engine) for reader in _READERS}
 
 
+def grpo_vllm_server(plan: Plan) -> dict[str, Any] | None:
+    """GRPO with TRL's vLLM as a server, by each reader; it needs two GPUs, since NCCL refuses ranks that share one."""
+    if not _has_vllm() or (plan.device.type != "cpu" and torch.accelerator.device_count() < 2):
+        return None
+    flags = []
+    if plan.device.type == "cpu":
+        from trl.generation.vllm_client import VLLMClient
+
+        VLLMClient.init_communicator = lambda *_, **__: None
+        VLLMClient.update_named_params = lambda _, __, named: [None for _ in named]
+    else:
+        flags = ["--weight-transfer-config", '{"backend": "nccl"}']
+    with _server(plan, *flags, CUDA_VISIBLE_DEVICES="1") as url:
+        engine = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": url}
+        return {reader: training.grpo(plan, reader, **engine) for reader in _READERS}
+
+
 def async_grpo(plan: Plan) -> dict[str, Any] | None:
     """AsyncGRPOTrainer with LoRA: its vLLM serves the policy's adapters and the base, which is the reader."""
     if not _has_vllm():

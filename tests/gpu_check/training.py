@@ -2,7 +2,11 @@
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -135,3 +139,45 @@ def retriever(plan: Plan) -> dict[str, Any]:
     assert main(list(map(str, words))) == 0
     (weights, *_) = sorted(output.rglob("*.safetensors"))
     return {"results": sorted(each.name for each in output.glob("*.json")), "weights": weights.name}
+
+
+def two_processes(plan: Plan) -> dict[str, Any]:
+    """Two processes that label on one device at a time: the same bytes as one alone."""
+    questions = plan.folder / "questions.jsonl"
+    questions.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "id": each.id,
+                    "question": each.question,
+                    "answers": list(each.answers),
+                    "passages": [{"id": str(place), "text": row.text} for place, row in enumerate(each.passages)],
+                }
+            )
+            + "\n"
+            for each in demo_questions(plan.questions)
+        ),
+        encoding="utf-8",
+    )
+    write_reader(plan)
+    write_judge(plan)
+    alone = _label(plan, questions, "alone")
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda name: _label(plan, questions, name), ("one", "two")))
+    assert both == [alone, alone], "labels of processes that share a device differ from those of a process alone"
+    return {"labels": alone.count(b"\n")}
+
+
+def _label(plan: Plan, questions: Path, name: str) -> bytes:
+    output = plan.folder / f"labels-{name}"
+    words = [
+        "--input", questions, "--output_dir", output, "--reader", write_reader(plan),
+        "--judge", write_judge(plan), "--prompt", "brief",
+        "--num_samples", plan.samples, "--max_new_tokens", plan.new_tokens,
+        "--dtype", "float32", "--device", f"{plan.device}",
+    ]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "seper_reward", "label", *map(str, words)], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return (output / "labels.jsonl").read_bytes()
