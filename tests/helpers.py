@@ -16,7 +16,7 @@ from functools import partial
 from types import MappingProxyType, SimpleNamespace
 
 import torch
-from accelerate import PartialState
+from accelerate.state import AcceleratorState
 
 from seper_reward.data.queries import parse_query
 from seper_reward.data.rows import clean
@@ -29,13 +29,6 @@ from seper_reward.reader.sampler import Request
 from seper_reward.runtime import distributed
 from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt, unwrap
 
-#: The weights that stand for the variants of earlier releases.
-VARIANTS = {
-    "delta": {"answer_weight": 0.0},
-    "answer": {"gain_weight": 0.0},
-    "advantage": {"gain_weight": 0.0, "closed_book": True},
-    "both": {},
-}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 PROMPTS = [
     "Question: What do bees make?\nAnswer:",
@@ -205,6 +198,7 @@ def in_forks(act, seconds):
 
 def _fork(act, rank, answer):
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    AcceleratorState._reset_state(reset_partial_state=True)
     try:
         result = act(rank)
     except BaseException as error:  # a failed assertion of pytest, too
@@ -238,7 +232,6 @@ def launch(act, folder, seconds=120):
         os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank))
         os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), "2")
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        PartialState._reset_state()
         distributed.process_state.cache_clear()
         with (
             (folder / f"{rank}.out").open("w") as out,

@@ -14,10 +14,13 @@ from typing import Any
 
 import torch
 from torch import _C, Tensor
+from torch._C import _only_lift_cpu_tensors, _set_only_lift_cpu_tensors, _TorchDispatchModeKey
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
 SECOND = torch.device("cuda:0")
+#: Whether this build of torch has a guard of a device without a GPU.
+GUARDED = torch.version.cuda is None or hasattr(_C, "_ensureCUDADeviceGuardSet")
 _C10 = Path(torch.__file__).parent / "lib" / "libc10.so"
 _CPU = torch.device("cpu")
 # operations that read a tensor on one device and write to another
@@ -62,7 +65,7 @@ class _Factories(TorchDispatchMode):
     """Makes tensors on the second device where a factory names it, which this build of torch has not."""
 
     # torch initialises CUDA for a factory unless a mode of this kind is active
-    _mode_key = _C._TorchDispatchModeKey.FAKE
+    _mode_key = _TorchDispatchModeKey.FAKE
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         return _run(function, args, kwargs or {})
@@ -71,13 +74,13 @@ class _Factories(TorchDispatchMode):
 @contextlib.contextmanager
 def second_device() -> Iterator[torch.device]:
     """Provide the second device, as a context."""
-    before = _C._only_lift_cpu_tensors()
-    _C._set_only_lift_cpu_tensors(True)  # `torch.tensor(..., device=)` makes a CPU tensor, and then moves it
+    before = _only_lift_cpu_tensors()
+    _set_only_lift_cpu_tensors(True)  # `torch.tensor(..., device=)` makes a CPU tensor, and then moves it
     try:
         with _device_guard(), _Factories():
             yield SECOND
     finally:
-        _C._set_only_lift_cpu_tensors(before)
+        _set_only_lift_cpu_tensors(before)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import pytest
 from seper_reward import cli
 from seper_reward.commands import export
 from seper_reward.labels.labelers import GoldLabeler
-from seper_reward.shipped import RECIPES, configs_folder, copy_configs
+from seper_reward.shipped import configs_folder, copy_configs
 from tests.helpers import labels_of
 
 PASSAGES = [{"text": "Ann did.", "relevant": True}, {"text": "Corn.", "relevant": False}]
@@ -164,19 +164,6 @@ def test_the_demo_is_its_configuration(monkeypatch, tmp_path, capsys):
     assert "(default: runs/demo)" in shown
 
 
-# doctor has no settings
-@pytest.mark.parametrize(
-    "name", [*sorted(cli.find_commands().keys() - {"doctor"}), *(f"train {name}" for name in RECIPES)]
-)
-def test_every_command_prints_help_on_all_settings(name, capsys):
-    """Help texts are format strings of argparse, which fails on a bare %."""
-    with pytest.raises(SystemExit, match=r"^0$"):
-        cli.main([*name.split(), "--help", "all"])
-    shown = capsys.readouterr().out
-    assert f"usage: seper-reward {name}" in shown
-    assert "%(" not in shown
-
-
 def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
     def ours(name, arguments):
         configs_folder()
@@ -195,10 +182,3 @@ def test_a_library_that_recipes_need_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "peft", None)
     assert cli.main(["train", "entailment"]) == 2
     assert capsys.readouterr().err.endswith("run: pip install peft (extra: train)\n")
-
-
-def test_a_damaged_label_file_is_named(tmp_path, capsys):
-    (tmp_path / "labels.jsonl").write_text("{broken\n")
-    for words in (["report"], ["export", "--output", str(tmp_path / "x")]):
-        assert cli.main([*words, "--labels", str(tmp_path)]) == 2
-        assert "labels.jsonl, line 1: expected one JSON object on the line" in capsys.readouterr().err

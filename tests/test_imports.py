@@ -85,16 +85,15 @@ def test_formulas_load_no_model_code():
     assert ours == {"seper_reward", *(f"seper_reward.{each}" for each in own)}
 
 
-@pytest.mark.parametrize(
-    ("recipe", "wrong"), {**dict.fromkeys(RECIPES, "lora_r"), "retriever": "top_k", "reranker": "top_k"}.items()
-)
-def test_help_and_errors_of_a_recipe_need_no_torch(recipe, wrong):
+def test_help_and_errors_of_recipes_need_no_torch():
+    wrong = {**dict.fromkeys(RECIPES, "lora_r"), "retriever": "top_k", "reranker": "top_k"}
     modules = loaded(
         f"""import contextlib
 from seper_reward import cli
-assert cli.main(["train", "{recipe}", "--{wrong}", "many"]) == 2
-with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
-    cli.main(["train", "{recipe}", "--help"])"""
+for recipe, wrong in {wrong!r}.items():
+    assert cli.main(["train", recipe, f"--{{wrong}}", "many"]) == 2
+    with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+        cli.main(["train", recipe, "--help"])"""
     )
     assert packages(modules) & MODELS == {"trl"}  # its parser
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from seper_reward.shipped import RECIPES
-
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
 
@@ -108,20 +106,3 @@ def test_a_recipe_runs_by_a_copied_configuration(installed):
     assert "next: seper-reward train reranker --retriever runs/mine/model --input demo" in done.stderr
     code = "import json; print(json.dumps(json.load(open('runs/mine/results.json'))['after']))"
     assert 0 <= json.loads(installed("python", "-c", code).stdout)["ndcg@10"] <= 1
-
-
-_HELP = """
-from contextlib import suppress
-from seper_reward import cli
-from seper_reward.shipped import RECIPES
-for recipe in RECIPES:
-    with suppress(SystemExit):
-        cli.main(["train", recipe, "--help"])
-"""
-
-
-def test_every_recipe_explains_itself(installed):
-    shown = installed("python", "-c", _HELP).stdout
-    usages = re.findall(r"^usage: seper-reward train ([a-z-]+) \[--config FILE.yaml\]", shown, re.MULTILINE)
-    assert usages == list(RECIPES)
-    assert shown.count("  --output_dir OUTPUT_DIR") == len(RECIPES)

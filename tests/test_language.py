@@ -13,7 +13,6 @@ import re
 import statistics
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -192,14 +191,10 @@ def main(paths: Sequence[str]) -> None:
                     near = " ".join(text.words[max(match.start() - 50, 0) : match.end() + 50].split())
                     print(f"{text.file}:{text.line}: [{name}] {near}")
         return
-    counts: Counter[str] = Counter()
     for part in [*CODE, *PAGES]:
         found = texts((part,))
-        counts[part] = word_count(found)
         print(
-            f"{part:20} {counts[part]:6} words",
-            *(f"{name} {rate:.1f}" for name, rate in rates(found).items()),
-            sep="  ",
+            f"{part:20} {word_count(found):6} words ", *(f"{name} {rate:.1f} " for name, rate in rates(found).items())
         )
     print(f"median sentence of pages: {median_sentence(PAGES):g} words")
 

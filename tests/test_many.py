@@ -8,16 +8,13 @@ from functools import cache, partial
 import pytest
 import yaml
 from accelerate import FullyShardedDataParallelPlugin, PartialState
-from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedType
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 from transformers import Trainer
 
 from seper_reward.cli import main
 from seper_reward.labels.labelers import LABELERS
-from seper_reward.reward.reward import SePerReward
-from tests.helpers import in_forks, launch, on_two_ranks, write_rows
-from tests.serving.helpers import ServerThread
+from tests.helpers import in_forks, launch, write_rows
 from tests.test_recipes import CONFIGS, launched
 from tests.tiny_models import lane_rows
 
@@ -119,7 +116,6 @@ def shard_on_a_cpu():
 
 def act(words, folder, how=None):
     """Run a command in a folder, in a process of a test; nothing has to be put back."""
-    AcceleratorState._reset_state()
     if how not in (None, "torchrun"):
         os.environ |= environment(how)
     if how == "fsdp":
@@ -174,17 +170,3 @@ def test_two_processes_do_what_one_does(name, how, places, alone, tmp_path):
     expected = alone(name)
     assert expected
     assert outcome(tmp_path / "two") == expected
-
-
-def test_ranks_ask_one_server(tiny_scorer, tmp_path):
-    columns = {"question": ["Who?"] * 3, "answers": [["Ida"]] * 3, "passages": [["Ida."], ["Fog."], []]}
-    expected = SePerReward(tiny_scorer, answer_weight=0.0)(completions=None, **columns)
-    with ServerThread(tiny_scorer) as server:
-
-        def rank(number):
-            own = {name: values[: 3 - number] for name, values in columns.items()}
-            return SePerReward(server.url, answer_weight=0.0)(completions=None, **own)
-
-        first, second = on_two_ranks(rank, tmp_path)
-    assert first == pytest.approx(expected, abs=1e-5)
-    assert second == pytest.approx(expected[:2], abs=1e-5)

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 from accelerate.commands import launch
-from accelerate.utils import FullyShardedDataParallelPlugin
-from accelerate.utils.launch import prepare_multi_gpu_env
 
 from seper_reward import options
 from seper_reward.cli import find_commands
@@ -54,15 +52,6 @@ def test_accelerate_reads_it_as_meant(name):
     known = vars(launch.launch_command_parser().parse_args(["x"])).keys()
     config = yaml.safe_load(path.read_text())
     assert {*config.get("fsdp_config", {}), *config.get("deepspeed_config", {})} <= known
-
-
-def test_accelerate_makes_the_fsdp_plugin(monkeypatch):
-    arguments = launched(["--config_file", CONFIGS / "accelerate" / "fsdp.yaml", "-m", "seper_reward"])
-    for key, value in prepare_multi_gpu_env(arguments).items():
-        monkeypatch.setenv(key, value)
-    plugin = FullyShardedDataParallelPlugin()
-    assert (plugin.fsdp_version, plugin.reshard_after_forward, plugin.cpu_ram_efficient_loading) == (2, True, True)
-    assert plugin.state_dict_type.name == "FULL_STATE_DICT"
 
 
 @pytest.mark.parametrize(

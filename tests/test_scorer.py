@@ -191,3 +191,8 @@ def test_of_too_many_aliases_the_likeliest_are_known_and_equal_texts_still_match
     every = SePerScorer(tiny_sampler, model, prompt="brief", estimator=Estimator(aliases="mean"))
     (whole,) = every.measure([asked])
     assert {len(row) for belief in whole.beliefs for row in belief.support} == {42}
+
+
+def test_a_judge_that_is_nowhere_is_named(tiny_reader):
+    with pytest.raises(OSError, match="judge='no/such-model' could not be loaded"):
+        SePerScorer.from_pretrained(reader=str(tiny_reader), judge="no/such-model")

@@ -32,12 +32,12 @@ def test_retriever(tiny_encoder, tmp_path):
     """32 questions with two triplets each; of these every eighth question is held out."""
     rows = [
         {
-            "anchor": f"Who owns house {number}?",
-            "positive": f"House {number} belongs to Owner {number}.",
-            "negative": f"{animal} graze near house {number}.",
+            "anchor": f"Who owns {at}?",
+            "positive": f"Owner {at} owns {at}.",
+            "negative": f"{animal} graze.",
             "label": 0.5,
         }
-        for number in range(32)
+        for at in range(32)
         for animal in ("Sheep", "Cows")
     ]
     (tmp_path / "triplets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,91 +1,22 @@
 """Every storey on a second device: numbers as on the CPU, and no tensor made on the wrong one."""
 
-from functools import partial
-
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from seper_reward import SePerScorer
-from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
-from seper_reward.estimators.seper import entailment_kernel, join_answers, match_clusters, no_contradiction
 from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.options import ModelOptions, ReaderOptions
-from seper_reward.reader.in_process.decoding import attention_mask
-from seper_reward.reader.in_process.gumbel import draw, nucleus
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance
 from tests.helpers import PROMPTS, asking
-from tests.second_device import OnSecond, SecondDeviceError, onto, second_device
+from tests.second_device import GUARDED, onto, second_device
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is there: make gpu-check"),
-    pytest.mark.skipif(
-        torch.version.cuda is not None and not hasattr(torch._C, "_ensureCUDADeviceGuardSet"),
-        reason="this CUDA build of torch has no guard of a device without a GPU",
-    ),
+    pytest.mark.skipif(not GUARDED, reason="this CUDA build of torch has no guard of a device without a GPU"),
 ]
 CPU = torch.device("cpu")
-
-
-def test_the_stand_in_has_the_rules_of_a_gpu():
-    with second_device() as device:
-        there = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], device=device)
-        assert (there.device.type, (there * 2).device.type) == ("cuda", "cuda")
-        assert (there + torch.tensor(1.0)).tolist() == [[2, 3, 4], [5, 6, 7]]  # a CPU scalar joins
-        assert there[torch.tensor([1]), [2]].tolist() == [6]  # so do CPU indices
-        assert not isinstance(there.cpu(), OnSecond)
-        assert isinstance(torch.ones(2).to(device), OnSecond)
-        there[0, 1:] = 9.0
-        assert there.sum().item() == 34
-        for mixed in (
-            lambda: there + torch.ones(2, 3),
-            lambda: torch.cat([there, torch.ones(1, 3)]),
-            lambda: torch.where(there > 2, there, torch.zeros(2, 3)),
-            lambda: torch.ones(2)[torch.zeros(1, dtype=torch.long, device=device)],
-            lambda: there.__setitem__(there > 2, torch.ones(5)),
-        ):
-            with pytest.raises(SecondDeviceError, match="cpu"):
-                mixed()
-        with pytest.raises(TypeError, match="numpy"):
-            there.numpy()
-
-
-WEIGHTS, SUPPORT = [0.5, 0.3, 0.2], [[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]]
-LINKED = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
-IDS, COUNTS = [0, 1, 0], [1, 2, 1]
-
-
-def cases():
-    """Yield functions of tensors, with the tensors."""
-    linked, weights, support = torch.tensor(LINKED).bool(), torch.tensor(WEIGHTS), torch.tensor(SUPPORT)
-    ids, counts, random = torch.tensor(IDS), torch.tensor(COUNTS), torch.Generator().manual_seed(0)
-    for clusters in ("components", "complete", "greedy"):
-        yield partial(cluster_ids, clusters=clusters), linked
-    for aliases in ("mean", "max", "any"):
-        yield partial(join_answers, aliases=aliases), weights, support
-    for judged_by in ("members", "first"):
-        yield lambda *tensors, by=judged_by: match_clusters(*tensors[:2], 0.5, by, tensors[2]), ids, support, counts
-    for kernel in ("forward", "max"):
-        yield partial(entailment_kernel, kernel=kernel), *torch.rand(2, 3, 2, generator=random)
-    yield no_contradiction, *torch.rand(2, 4, 3, generator=random)
-    yield semantic_entropy, weights, ids
-    yield lambda *rows: predictive_entropy(rows), torch.tensor([-0.5, -1.0]), torch.zeros(1)
-    for vocabulary in (7, 600):
-        log_probs = torch.randn(2, vocabulary, generator=random).log_softmax(-1)
-        yield lambda log_probs: draw(log_probs, [0, 1, 1], [5, -(2**62), 17]), log_probs
-        yield lambda log_probs: draw(nucleus(log_probs, 0.8), [0, 1, 1], [5, -(2**62), 17]), log_probs
-    yield lambda seen: attention_mask(seen, torch.float32), torch.eye(3, dtype=torch.bool)[None]
-
-
-@pytest.mark.parametrize("number", range(len(list(cases()))))
-def test_formulas_on_a_second_device(number):
-    """A result is on the device of the tensors, and as on the CPU."""
-    act, *tensors = list(cases())[number]
-    expected = act(*tensors)
-    with second_device() as device:
-        there = act(*(tensor.to(device) for tensor in tensors))
-        assert there.device == device
-        assert torch.equal(there.cpu(), expected)
 
 
 @pytest.mark.parametrize(
@@ -120,26 +51,18 @@ def test_a_reader_of_every_layout(tiny_reader, layout, changes):
 
 def test_a_scorer(tiny_reader, tiny_entailment):
     """Reader and judge on the second device: the utility of a passage is the CPU's."""
+    options = ReaderOptions(reader=str(tiny_reader), dtype="float32", device="cpu", num_samples=4, max_new_tokens=4)
+    words = AutoTokenizer.from_pretrained(tiny_entailment)
+    passages = ["Ida owns it.", "Sheep graze."]
+    rows = [{"question": "Who owns the mill?", "answers": ["Ida", "Ida Tern"], "passages": passages}]
 
-    def scorer():
-        reader = ResponseSampler.from_pretrained(
-            ReaderOptions(reader=str(tiny_reader), dtype="float32", device="cpu", num_samples=4, max_new_tokens=4)
-        )
-        judge = EntailmentScorer.from_pretrained(str(tiny_entailment), ModelOptions(dtype="float32", device="cpu"))
-        return SePerScorer(reader, judge, prompt="brief")
+    def utilities(move=lambda model: model):
+        judge = move(AutoModelForSequenceClassification.from_pretrained(tiny_entailment).eval())
+        reader = ResponseSampler.from_pretrained(options)
+        move(reader.model)
+        scorer = SePerScorer(reader, EntailmentScorer(judge, words), prompt="brief")
+        return scorer.sampler.device, scorer.entailment.device, [row.delta_seper for row in scorer.utilities(rows)[0]]
 
-    rows = [
-        {
-            "question": "Who owns the mill?",
-            "answers": ["Ida", "Ida Tern"],
-            "passages": ["Ida owns it.", "Sheep graze."],
-        }
-    ]
-    here = scorer().utilities(rows)
+    *_, here = utilities()
     with second_device() as device:
-        moved = scorer()
-        onto(moved.sampler.model)
-        onto(moved.entailment._model)
-        assert moved.sampler.device == moved.entailment.device == device
-        there = moved.utilities(rows)
-    assert [each.delta_seper for each in there[0]] == pytest.approx([each.delta_seper for each in here[0]], abs=1e-5)
+        assert utilities(onto) == (device, device, pytest.approx(here, abs=1e-5))

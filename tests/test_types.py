@@ -1,6 +1,7 @@
 """Records as they show themselves at a prompt and in a notebook."""
 
 import pytest
+from IPython.core.formatters import HTMLFormatter
 
 from seper_reward.types import Asked, Belief, Estimate, Query, Responses, Utility, excerpt
 
@@ -14,7 +15,7 @@ def belief(value, texts, weights):
 
 
 def page_of(record):
-    return record._repr_html_()
+    return HTMLFormatter()(record)
 
 
 WITHOUT = belief(0.141, ("the <mill>", "Bob"), (0.25, 0.75))

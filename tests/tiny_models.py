@@ -20,18 +20,10 @@ def make_reader(folder: Path, whole: bool = False) -> Path:
         tokenizer = first_tokens(tokenizer, folder)
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        tie_word_embeddings=True,
-        initializer_range=0.3,
-    )
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id, tie_word_embeddings=True, initializer_range=0.3,
+    )  # fmt: skip
     model = LlamaForCausalLM(config)
     if not whole:  # halves of characters and control tokens are as rare as with all tokens
         odd = [at for at in range(SMALL) if "\ufffd" in tokenizer.decode([at])]
@@ -79,14 +71,10 @@ def make_entailment(folder: Path, whole: bool = False) -> Path:
 
     torch.manual_seed(1)
     save_encoder(
-        BertForSequenceClassification,
-        folder,
-        whole,
-        num_labels=3,
+        BertForSequenceClassification, folder, whole, num_labels=3,
         id2label={0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"},
-        label2id={"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2},
-        initializer_range=0.5,
-    )
+        label2id={"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2}, initializer_range=0.5,
+    )  # fmt: skip
     return folder
 
 

@@ -14,12 +14,9 @@ PYTHON = Path(os.environ.get("SEPER_ENGINE_PYTHON", Path(__file__).parents[1] / 
 ABSENT = f"no vLLM: {PYTHON} is absent; `make engine-test` sets it up, or name another in SEPER_ENGINE_PYTHON"
 _LONGEST_START = 600  # seconds
 SETTINGS = {
-    "OMP_NUM_THREADS": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_CPU_KVCACHE_SPACE": "2",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HF_HUB_OFFLINE": "1",
-}
+    "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "2",
+    "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
+}  # fmt: skip
 
 
 @contextmanager
@@ -42,17 +39,9 @@ def vllm_server(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--port", port, "--dtype", dtype]
-    words += [
-        "--host",
-        "127.0.0.1",
-        "--served-model-name",
-        "reader",
-        "--max-model-len",
-        2048,
-        "--no-enable-chunked-prefill",
-        *([] if compiled else ["--enforce-eager"]),
-        *flags,
-    ]
+    words += ["--host", "127.0.0.1", "--served-model-name", "reader", "--max-model-len", 2048]
+    words += ["--no-enable-chunked-prefill"]
+    words += [*([] if compiled else ["--enforce-eager"]), *flags]
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(word) for word in words],

@@ -9,7 +9,6 @@ import torch
 from seper_reward.baselines.pool import Elected, Ensemble, answer_similarities, verdicts
 from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
 from seper_reward.judge.judge import Judge
-from seper_reward.retrieval import load_encoder
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 from tests.helpers import ScriptedModel
 
@@ -62,13 +61,6 @@ def test_candidates_and_vote_by_hand(asking):
     assert found.vote(VoteWeights((1.0,), (1.0, 1.0, 1.0)), options) == Elected(
         "Ann Lee", 1, pytest.approx([math.nan, 0.0, 0.0], nan_ok=True)
     )  # the first of those that say something
-
-
-def test_candidates_without_an_answer(asking, monkeypatch):
-    monkeypatch.setitem(SAID, "mill", "")
-    found = asking.candidates("Who?", [SHOWN[1]])
-    assert (found.texts, found.silent.tolist()) == (("",), [True])
-    assert found.vote(VoteWeights((1.0,), (1.0,)), VoteOptions(("exact_match",))) == Elected("", 0, [0.0])
 
 
 def test_ensemble_loads_the_embedded_encoder(monkeypatch):
@@ -125,12 +117,3 @@ def test_answer_similarities_by_hand():
     assert by_name["entailment_with_question"][1, 3] == pytest.approx(0.625)
     assert not found[:, 2].any()
     assert np.array_equal(found[:, 0], found[:, 4])
-
-
-def test_answer_similarities_of_embedded_models(tiny_scorer):
-    found = answer_similarities(tiny_scorer.judge, load_encoder("minilm"), "Who?", ["Ann Lee", "Bob", "ann lee."])
-    exact, _, bertscore, entailment, with_question = found
-    assert exact[0].tolist() == [1, 0, 1]
-    assert bertscore[0, 2] > bertscore[0, 1] > 0
-    assert ((found >= 0) & (found <= 1)).all()
-    assert entailment[0, 1] != with_question[0, 1]

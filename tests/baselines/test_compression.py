@@ -1,22 +1,14 @@
 """Depth, reranking and compression by hand, with a scripted scorer, and the whole command."""
 
-import json
 from dataclasses import asdict, replace
 
 import pytest
 
 from seper_reward.baselines.compression import (
-    CompressionResult,
-    ReaderResult,
-    VariantResult,
     measure_variants,
 )
-from seper_reward.cli import main
-from seper_reward.statistics import Statistic
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import Given, StubScorer
-from tests.helpers import cells
-from tests.helpers import evaluation_arguments as arguments
 
 A, B, C = (Passage(f"text of {name}", id=name) for name in "abc")
 QUERIES = [Query("q1", "One?", ("Ann",)), Query("q2", "Two?", ("Ann",)), Query("q3", "Three?", ("Ann",))]
@@ -89,50 +81,3 @@ def test_measure_variants_refuses_bad_settings(scorer):
         measure_variants({"stub": scorer}, QUERIES, FOUND, {}, ["zip"], depths=(1,))
     with pytest.raises(ValueError, match="expected questions that reader 'stub' can measure, got none of 1"):
         measure_variants({"stub": scorer}, QUERIES[2:], FOUND, {}, [], depths=(1,))
-
-
-def test_compression_result_table():
-    plain = VariantResult(
-        "none", "none", 5, Statistic(0.2, [0.1, 0.3]), None, Statistic(0.5), Statistic(0.25), 4.5, 203.4
-    )
-    lead = Statistic(-0.01, [-0.05, 0.02])
-    short = replace(plain, compression="longllmlingua", tokens=99.6, lead=lead)
-    table = CompressionResult(10, {"embedded": ReaderResult(9, 1, 0.4, [plain, short])}).table()
-    assert table.startswith("Reader embedded: 9 questions, 1 left out, SePer without a passage 0.400\n\n| k ")
-    row = cells(table, ["5", "none", "none"])
-    assert row == ["0.200 [0.100, 0.300]", "–", "0.500", "0.250", "4.5", "203"]
-    assert cells(table, ["5", "none", "longllmlingua"])[1] == "no difference seen: -0.010 [-0.050, 0.020]"
-
-
-def test_compression_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "2", "--depths", "1", "3", "--candidates", "5", "--rerankers", "minilm"]
-    words += ["--compressions", "selective_context", "longllmlingua", "--plot", str(tmp_path / "k.svg")]
-    words += ["--cache", str(tmp_path / "cache.sqlite"), "--readers", str(tiny_reader)]
-    assert main(["baseline", "compression", *words]) == 0
-    out = capsys.readouterr().out
-    assert f"Reader {tiny_reader}: 2 questions, SePer without a passage 0." in out
-    assert "| k   | reranker   | compression " in out
-    result = json.loads((tmp_path / "out.json").read_text())
-    variants = result["readers"][str(tiny_reader)]["variants"]
-    assert len(variants) == 2 * 3 * 2
-    tokens = {(row["reranker"], row["compression"], row["k"]): row["tokens"] for row in variants}
-    assert 0.3 < tokens["none", "selective_context", 3] / tokens["none", "none", 3] < 0.8
-    assert 0.3 < tokens["none", "longllmlingua", 3] / tokens["none", "none", 3] < 0.8
-    assert (tmp_path / "k.svg").read_text().startswith("<?xml")
-    assert main(["baseline", "compression", *words, "--candidates", "2"]) == 2
-    assert "candidates must be at least the greatest of depths, got 2" in capsys.readouterr().err
-
-
-def test_compression_command_of_two_readers(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys, serve):
-    served = f"{tiny_reader}@{serve().url}"
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "1", "--depths", "3", "--rerankers", "none", "--compressions", "longllmlingua"]
-    assert main(["baseline", "compression", *words, "--readers", str(tiny_reader), served]) == 0
-    readers = json.loads((tmp_path / "out.json").read_text())["readers"]
-    assert list(readers) == [str(tiny_reader), served]
-    tokens = [[row["tokens"] for row in each["variants"]] for each in readers.values()]
-    assert tokens[0] == tokens[1]  # both find the same passage likelier
-    assert tokens[0][1] < tokens[0][0]
-    assert main(["baseline", "compression", *words, "--readers", f"{tiny_reader}@http://127.0.0.1:9/v1"]) == 2
-    assert "127.0.0.1:9" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Which parts of passages are kept: by hand, with scripted scores, and against plain calls of the reader."""
 
-import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,11 +11,9 @@ from seper_reward.baselines.compressors import (
     load_compressor,
     span_means,
     split_sentences,
-    token_log_probs,
     within_budget,
 )
-from seper_reward.runtime.cache import Cache
-from seper_reward.types import Passage, UnscorableError
+from seper_reward.types import Passage
 from tests.helpers import teacher_forced
 
 MILL = Passage(
@@ -51,22 +48,6 @@ def test_span_means_by_hand():
 def test_split_sentences():
     assert split_sentences(FERRY.text) == ["The ferry sank.", "Nobody drowned!"]
     assert split_sentences("Mr. Voss, i.e. Ida's son, left.  Why? ") == ["Mr. Voss, i.e. Ida's son, left.", "Why?"]
-
-
-def test_token_log_probs_of_a_plain_call(tiny_scorer):
-    reader = copy.copy(tiny_scorer.reader)
-    reader.cache = Cache(":memory:")
-    prompts, texts = ["Hello", "The mill", "Hello"], [" there, Ida", " burned. " * 30, " there, Ida"]
-    found = token_log_probs(reader, prompts, texts)
-    for prompt, text, row in zip(prompts, texts, found, strict=True):
-        ids = reader.sampler.tokenizer(text, add_special_tokens=False).input_ids
-        assert len(ids) > reader.sampler.options.max_new_tokens or prompt == "Hello"
-        assert np.allclose(row, teacher_forced(reader.sampler, prompt, ids), atol=1e-4)
-    misses = reader.cache.misses
-    assert token_log_probs(reader, prompts, texts) == found
-    assert reader.cache.misses == misses
-    with pytest.raises(UnscorableError, match="must leave room"):
-        token_log_probs(reader, ["Hello"], ["word " * 600])
 
 
 def informative(reader, texts, question=None):
@@ -122,13 +103,6 @@ def test_longllmlingua_by_hand(tiny_scorer, monkeypatch):
         " Who runs it? We can get the answer to this question in the given documents."
     }
     assert LongLLMLingua(reader).compress("Who?", []) == ()
-
-
-def test_longllmlingua_cuts_long_passages(tiny_scorer):
-    long = Passage("word " * 900, id="long")
-    assert LongLLMLingua(tiny_scorer.reader, 1.0).compress("Who?", [long]) == (long,)
-    with pytest.raises(UnscorableError, match="question has no room"):
-        LongLLMLingua(tiny_scorer.reader, 1.0).compress("why " * 900, [MILL])
 
 
 @pytest.mark.parametrize("name", ["selective_context", "longllmlingua"])

@@ -14,12 +14,9 @@ from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
 from seper_reward.data.answers import exact_match
 from seper_reward.data.splits import fold_of
-from seper_reward.evaluate.win_ratios import Errors
 from seper_reward.runtime.json_files import read_json, read_lines, write_lines
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, UnscorableError
-from tests.evaluate.test_win_ratios import identity
-from tests.helpers import evaluation_arguments as arguments
 
 # what each of three retrievers leads to, by kind of question; R is right
 SAID = {"a": "RRw", "b": "RRw", "c": "wvR", "d": "vwx", "e": "u u"}
@@ -161,18 +158,6 @@ def test_consistency_by_hand():
     assert errors["hallucination"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
 
 
-def test_consistency_of_short_responses():
-    passages = [(Passage("Ann Lee built it, says Carl."),)] * 2
-    said = [("Carl", "Dora"), ("Ann Lee", "Dora"), ("Carl", "Ann Lee"), ("Dora", "it was built by Ann and Dora")]
-    result = compared(["one", "two"], [(LANE[0], passages, texts) for texts in said])
-    # the last response of the second is a hallucination of 7 words, and not compared
-    assert result.error_win_ratio["hallucination"] == {
-        "one": {"one": None, "two": 1.0}, "two": {"one": None, "two": None},
-    }  # fmt: skip
-    assert result.error_win_ratio["extraction error"]["two"]["one"] == 1.0
-    assert result.sources["two"].errors["hallucination"] == 0.75
-
-
 def test_consistency_of_answers_right_by_meaning():
     answered = [(Query("q", "Who?", ("Ann Lee",)), [(), (Passage("A. Lee did."),)], ("Ms Lee", "Lee"))]
     exact = compared(["none", "one"], answered)
@@ -211,15 +196,12 @@ def test_eor_command_answers_with_saved_weights(lane, capsys):
     assert [row["right"] for row in rows] == [row["question_id"][-1] in "abc" for row in rows]
     by_kind = {row["question_id"][-1]: row for row in rows}
     assert (by_kind["a"]["answer"], by_kind["c"]["answer"], by_kind["c"]["source"]) == ("R", "R", "three")
-    assert list(by_kind["a"]["scores"]) == ["one", "two", "three"]
     assert by_kind["a"]["scores"][by_kind["a"]["source"]] == max(filter(None, by_kind["a"]["scores"].values()))
     result = read_json(lane / "out.json")
     assert (result["questions"], result["left_out"]) == (35, 1)
     assert result["accuracy"]["value"] == pytest.approx(sum(row["right"] for row in rows) / 35, abs=1e-4)
-    assert sum(result["chosen"].values()) == 35
     # the third is right where the first two are not: in c, and they are right in a and b
     alone = {name: row["value"] for name, row in result["sources"].items()}
-    assert list(alone) == ["one", "two", "three"]
     assert max(alone.values()) < result["accuracy"]["value"]
     # new questions need no gold answers, and have the same answers
     assert main([*words, str(lane / "new.jsonl")]) == 0
@@ -230,26 +212,3 @@ def test_eor_command_answers_with_saved_weights(lane, capsys):
     assert {row["value"] for row in result["sources"].values()} == {None}
     assert main([*words, str(lane / "new.jsonl"), "--save", "b"]) == 2
     assert "set only one of them" in capsys.readouterr().err
-
-
-def test_eor_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "4", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--pooling", "plurality"]
-    words += ["--plot", str(tmp_path / "ratios.svg")]
-    assert main(["baseline", "eor", *words]) == 0
-    out = capsys.readouterr().out
-    for line in (
-        "right by at least one: 0.000",
-        "makes no lucky guess where it does:",
-        "weight of ",
-        "a question costs ",
-    ):
-        assert f"\n{line}" in out  # a random reader is never right
-    result = read_json(tmp_path / "out.json")
-    assert (result["questions"], result["pooling"]) == (4, "plurality")
-    errors = result["consistency"]["sources"]["bm25@1"]["errors"]
-    assert (errors["retriever"], errors["wrong"]) == (0.0, 1.0)
-    assert identity(Errors(**errors)) == pytest.approx(1.0, abs=1e-3)
-    assert (tmp_path / "ratios.svg").read_text().startswith("<?xml")
-    assert list(result["voters"]["eor_default"]["weights"]["retrievers"]) == ["none", "bm25@1", "bm25@2@RR@1"]
-    assert result["per_question"]["calls"] == 2.0  # greedily; two of the sources show one passage

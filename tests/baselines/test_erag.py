@@ -1,6 +1,5 @@
 """Metrics of lists against the reader's score on them: by hand with scripted labels, and the whole command."""
 
-import json
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -9,13 +8,11 @@ from scipy import stats
 
 from seper_reward.baselines.erag import erag, retrieved
 from seper_reward.baselines.labelled import costs_per, label_all
-from seper_reward.cli import main
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.runtime.profiling import count
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from tests.helpers import OneByOne, launch
-from tests.helpers import evaluation_arguments as arguments
 
 # labels of each question's passages by rank, and the reader's score with one, and with two of them
 LABELS = {"a": (0.9, 0.1), "b": (0.2, 0.7), "c": (-0.3, 0.0), "d": (0.5, -0.2), "e": (0.4,)}
@@ -124,27 +121,3 @@ class Counting(Scripted):
 def test_label_all_sums_the_costs_of_processes(tmp_path):
     printed, _ = launch(lambda: print(label_all(Counting(), QUERIES).costs["calls"]), tmp_path)
     assert printed.split() == [str(float(len(QUERIES)))] * 2
-
-
-def test_erag_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2"]
-    words += ["--labelers", "erag:token_f1", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
-    assert main(["baseline", "erag", *words]) == 0
-    out = capsys.readouterr().out
-    for text in (
-        "bm25, 2 passages: token_f1 0",
-        "a label costs",
-        "\nKendall tau with the gain ",
-        "\nSpearman rho with",
-    ):
-        assert text in out
-    assert "P@2, bm25" in (tmp_path / "erag.svg").read_text()
-    result = json.loads((tmp_path / "out.json").read_text())
-    found = result["retrievers"]["bm25"]
-    assert found["labels"]["gold"]["per_label"]["calls"] == 0
-    assert found["labels"]["delta_seper"]["per_label"]["calls"] == pytest.approx(1.5)  # without a passage, and two
-    assert found["labels"]["contains"]["label"] == found["labels"]["gold"]["label"] > 0
-    assert set(found["correlation"]["gain"]["erag:token_f1"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}
-    assert main(["baseline", "erag", *words, "--depths", "0"]) == 2
-    assert "depths must be whole numbers of at least 1, got" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Judgments of what is useful by marks and answers: by hand with scripted judges, and the whole command."""
 
-import json
 import math
 
 import numpy as np
@@ -8,13 +7,11 @@ import pytest
 
 from seper_reward import SePerScorer
 from seper_reward.baselines.item import judgments
-from seper_reward.cli import main
 from seper_reward.data.rows import BadRowError
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from tests.helpers import ScriptedSampler, write_rows
-from tests.helpers import evaluation_arguments as arguments
+from tests.helpers import ScriptedSampler
 
 MARKS = {"a": (1, 0, 0), "b": (0, 1, 1), "c": (1, 0, 0, 0), "d": (0, 0)}
 LABELS = {"a": (0.9, 0.3, 0.0), "b": (0.2, 0.0, 0.7), "c": (-0.4, 0.1, 0.1, 0.0)}
@@ -85,15 +82,6 @@ def test_judgments_by_hand(scorer):
     assert found["per_question"]["calls"] == 0.0
 
 
-def test_judgments_of_ranks(scorer):
-    found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)}).as_dict()["judges"]["j"]
-    assert found["ndcg@3"]["value"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
-    assert found["questions"] == 2
-    assert found["left_out"] == ["no b"]
-    assert "reference" not in found["agreement"]
-    assert not any(name.startswith("relevance") for name in found)
-
-
 class Graded(PassageLabeler):
     """A judge of one question with two orders: by utility c, b, a, and by relevance b, a, c."""
 
@@ -144,68 +132,3 @@ def test_judgments_without_numbers(scorer):
         judgments(scorer, QUERIES[3:], {})
     with pytest.raises(BadRowError, match="expected 'relevant': true, false or a grade in its passages"):
         judgments(scorer, [Query("q", "Who?", ("Ann",), (Passage("x"),))], {})
-
-
-def test_item_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
-    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--judges", "vanilla:form=pointwise", "a_s:form=pointwise,rounds=1", "erag", "contains"]
-    words += ["--limit", "3"]
-    assert main(["baseline", "item", *words]) == 0
-    out = capsys.readouterr().out
-    for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):
-        assert f"\n{line}" in f"\n{out}"
-    result = json.loads((tmp_path / "out.json").read_text())
-    assert set(result["judges"]) == {"vanilla:form=pointwise", "a_s:form=pointwise,rounds=1", "erag", "contains"}
-    assert len(result["judges"]["vanilla:form=pointwise"]["left_out"]) == 3
-    assert result["judges"]["contains"]["f1"] == 1.0
-    found = result["judges"]["erag"]
-    assert found["questions"] == 3
-    assert found["agreement"]["reference"]["value"] is not None
-    assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
-    assert main(["baseline", "item", *words, "--relevant_from", "0"]) == 2
-    assert "relevant_from must be at least 1, got 0" in capsys.readouterr().err
-
-
-def test_item_command_without_gold_answers(tiny_reader, tiny_entailment, tmp_path, capsys):
-    """As in TREC DL and WebAP: a collection, a run, graded judgments, and no answer anywhere."""
-    folder = tmp_path / "trec"
-    (folder / "qrels").mkdir(parents=True)
-    passages = {"a": "Ann built the mill.", "b": "Sheep eat grass.", "c": "The mill is old."}
-    write_rows(folder / "corpus.jsonl", [{"_id": name, "title": "", "text": text} for name, text in passages.items()])
-    questions = {"q1": "Who built the mill?", "q2": "Is the mill old?"}
-    write_rows(folder / "queries.jsonl", [{"_id": name, "text": text} for name, text in questions.items()])
-    grades = [("q1", "a", 3), ("q1", "b", 0), ("q1", "c", 1), ("q2", "c", 2), ("q2", "a", 0)]
-    table = "query-id\tcorpus-id\tscore\n" + "".join("\t".join(map(str, row)) + "\n" for row in grades)
-    (folder / "qrels" / "test.tsv").write_text(table)
-    words = arguments(tiny_reader, tiny_entailment, f"{folder}:test", tmp_path / "out.json")
-    words += ["--judges", "gold", "--relevant_from", "2"]
-    assert main(["baseline", "item", *words]) == 0
-    assert "2 of 2 questions have no gold answer: labels are not compared with" in capsys.readouterr().err
-    result = json.loads((tmp_path / "out.json").read_text())
-    found = result["judges"]["gold"]
-    assert (result["questions"], found["precision"], found["recall"]) == (2, 1.0, 1.0)
-    assert found["ndcg@3"]["value"] == 1.0
-    # the order of the judgments: a (3), b (0), c (1); then c (2), a (0)
-    first = (3 + 1 / 2) / (3 + 1 / np.log2(3))
-    assert result["given_order"]["ndcg@3"]["value"] == pytest.approx((first + 1) / 2, abs=1e-4)
-    assert found["answers"]["exact_match"] == {"value": None, "interval": None}
-    assert "reference" not in found["agreement"]
-
-
-def test_judgments_have_trec_evals_ndcg(scorer):
-    """The ideal list has all judged documents, also those that the run or the corpus lacks."""
-    ir_measures = pytest.importorskip("ir_measures")
-    judged = [{"a": 1, "b": 3, "c": 0, "gone": 2, "gone too": -1}, {"elsewhere": 1, "d": 0}]
-    lists = [["a", "b", "c"], ["d", "e"]]
-    queries = []
-    for number, (grades, row) in enumerate(zip(judged, lists, strict=True)):
-        marks = {name: {"relevant": max(grades.get(name, 0), 0)} for name in row}
-        passages = tuple(Passage(f"gold {name}", id=name, metadata=mark) for name, mark in marks.items())
-        queries.append(Query(f"q{number}", "Who?", ("gold",), passages, judged=grades))
-    found = judgments(scorer, queries, {"gold": GoldLabeler()}).as_dict()
-    qrels = [ir_measures.Qrel(str(at), name, grade) for at, row in enumerate(judged) for name, grade in row.items()]
-    ranks = [(str(at), name, -float(rank)) for at, row in enumerate(lists) for rank, name in enumerate(row)]
-    run = [ir_measures.ScoredDoc(*row) for row in ranks]
-    for depth in (1, 3, 5):
-        (theirs,) = ir_measures.calc_aggregate([ir_measures.nDCG @ depth], qrels, run).values()
-        assert found["given_order"][f"ndcg@{depth}"]["value"] == pytest.approx(theirs, abs=1e-4)

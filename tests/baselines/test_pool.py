@@ -97,44 +97,16 @@ def test_retrieve_sources_writes_data(tiny_sampler):
     assert plain.count(control) == hostile.count(control) > 0
 
 
-def test_retrieve_sources_reranks(monkeypatch):
-    class ByLength:
-        def rerank(self, question, passages):
-            return tuple(sorted(passages, key=lambda each: abs(len(each.text) - len(question))))
-
-    monkeypatch.setattr(pool, "load_reranker", lambda name: {"mine/reranker": ByLength()}[name])
-    corpus = {text: Passage(text) for text in ("mill a", "mill bb b", "mill ccc c c c")}
-    names, questions = ["bm25@3@RR@2", "bm25@3@RR"], ["mill 1", "mill 2222 22222"]
-    found = sources_of(names, corpus, questions, reranker="mine/reranker")
-    assert [[each.text for each in row] for row in found["bm25@3@RR@2"]] == [
-        ["mill a", "mill bb b"],
-        ["mill ccc c c c", "mill bb b"],
-    ]
-    assert [len(row) for row in found["bm25@3@RR"]] == [3, 3]
-
-
 def test_retrieve_sources_reranks_twenty(monkeypatch):
     class Backwards:
         def rerank(self, question, passages):
             return tuple(reversed(passages))
 
-    monkeypatch.setattr(pool, "load_reranker", lambda name: Backwards())
+    monkeypatch.setattr(pool, "load_reranker", lambda name: {"mine/reranker": Backwards()}[name])
     numbers = FindsThese(Passage(str(number)) for number in range(30))
     monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: numbers)
-    found = sources_of(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"])
+    found = sources_of(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"], reranker="mine/reranker")
     texts = {name: [each.text for each in row] for name, (row,) in found.items()}
     assert texts["one@RR@2"] == ["19", "18"]  # of 20
     assert texts["one@4@RR@2&two@1"] == ["3", "2", "0"]
     assert texts["one@RR@25"] == [str(number) for number in reversed(range(25))]
-
-
-def test_retrieve_sources_with_other_prompts(tiny_sampler):
-    reading = Reading(tiny_sampler.tokenizer)
-    corpus = {"p": Passage("House 2 is Ann's.")}
-    ours = {"background": "Say what is known of {question}", "compress": "Of {question}:\n{passages}"}
-    sources_of(["background", "bm25@1@CP"], corpus, ["Who owns house 2?"], reading.reader, **ours)
-    background, compressed = (prompt for (prompt,) in reading.sampler.asked)
-    assert "Say what is known of Who owns house 2?" in background
-    assert "Of Who owns house 2?:\nPassage: House 2 is Ann's." in compressed
-    with pytest.raises(ValueError, match=r"compress_prompt must be a text with \{passages\}, \{question\}"):
-        sources_of(["none"], corpus, [], compress="{question}")

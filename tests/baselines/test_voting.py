@@ -12,7 +12,6 @@ from seper_reward.baselines.voting import (
     SIMILARITIES,
     VoteOptions,
     VoteWeights,
-    _search,
     search_weights,
     support,
     vote_scores,
@@ -53,17 +52,6 @@ def test_support_by_mean_by_hand():
     assert elected(table, VoteWeights((1, 3), (0.6, 0.2, 0.5)), weighted) == 0
 
 
-def test_vote_scores_of_dropped_retrievers():
-    table = tables(entailment=(0.9, 0.0, 0.2))
-    weights = VoteWeights((0, 1), (0.05, 0.3, 0.5))
-    # the first cannot win; with its vote the second has .3 · .55 = .165 and the third .5 · .1, else .06 and .1
-    assert elected(table, weights, VoteOptions(PLAIN.similarities, weighted_votes=False, dropped_vote=True)) == 1
-    assert elected(table, weights, PLAIN) == 2
-    # a weight of exactly the limit is dropped; where all are, none is
-    assert elected(table, VoteWeights((0, 1), (0.1, 0.02, 0.05)), PLAIN) == 0
-    assert elected(table, VoteWeights((0, 1), (0.1, 0.11, 0.05)), PLAIN) == 1
-
-
 def test_support_by_other_poolings():
     alike = np.array([[[1, 0.9, 0.81, 0.1], [0.9, 1, 0.3, 0.2], [0.81, 0.3, 1, 0.85], [0.1, 0.2, 0.85, 1]]])
     votes, all_win = np.ones((1, 4)), np.ones((1, 4), bool)
@@ -82,6 +70,7 @@ def test_support_by_other_poolings():
     # for the third .25 + .5 of 1.5, which is half, and then .25 + .25 of 1.25
     assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.5]])) == [1, 0, 1, 0]
     assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.25]])) == [1, 0, 0, 0]
+    assert pooled("majority", np.zeros((1, 4))) == [0, 0, 0, 0]  # nobody votes
     alike[0, 0, 2] = alike[0, 2, 0] = 0.8  # a vote needs a similarity above .8 (C.4), so now each has one
     assert pooled("plurality") == [1, 1, 1, 1]
     assert pooled("max", heavy) == pytest.approx([0.2 * 0.9 / 0.6, 0.12 / 0.6, 0.85, 0.085 / 0.6])
@@ -137,23 +126,6 @@ def test_vote_options_presets():
         VoteOptions(pooling="sum")
     with pytest.raises(ValueError, match="similarities must be some of"):
         VoteOptions(())
-
-
-def test_search_begins_with_switches():
-    tried = []
-
-    def accuracy(weights):
-        tried.append(weights.copy())
-        return float(weights[0] <= 0.05) + float(weights[1] >= 0.3)
-
-    bounds = [(0.02, 1), (0, 0.6), (0, 0.6)]
-    alone = _search(accuracy, [(0.5, 0.01, 0.2)], bounds)
-    # the start, then each weight switched off: a small simplex would see no step at all
-    assert np.array(tried[:4]).tolist() == [[0.5, 0.01, 0.2], [0.02, 0.01, 0.2], [0.5, 0.0, 0.2], [0.5, 0.01, 0.0]]
-    assert all(0.02 <= row[0] <= 1 and row[1:].min() >= 0 and row[1:].max() <= 0.6 for row in tried)
-    assert accuracy(np.array(alone)) == 1.0
-    found = _search(accuracy, [(0.5, 0.01, 0.2), (0.5, 0.0, 0.2)], bounds)  # the weight of 0 is switched on
-    assert accuracy(np.array(found)) == 2.0
 
 
 def test_search_weights_finds_right_answers():

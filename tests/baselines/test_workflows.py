@@ -1,23 +1,19 @@
 """Credit per step by hand, with scripted beliefs, and the whole command."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
 from seper_reward import SePerScorer
 from seper_reward.baselines.iterative import WorkflowOptions
 from seper_reward.baselines.workflows import (
-    StepResult,
-    WorkflowResult,
-    WorkflowsResult,
     compare_workflows,
 )
 from seper_reward.cli import main
-from seper_reward.statistics import Statistic
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import Given, StubScorer
-from tests.helpers import ScriptedModel, ScriptedSampler, cells
+from tests.helpers import ScriptedModel, ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments
 
 A, B = Passage("Ida owns it.", id="a"), Passage("Fog.", id="b")
@@ -78,12 +74,6 @@ def test_compare_workflows_by_hand(scorer):
     ]  # fmt: skip
 
 
-def test_compare_workflows_without_reference(scorer):
-    result = compare_workflows(scorer, QUERIES[:1], Given(FOUND), ["closed_book"])
-    assert result.workflows["closed_book"].lead is None
-    assert result.workflows["closed_book"].steps == []
-
-
 def test_compare_workflows_refuses_bad_input(scorer):
     with pytest.raises(ValueError, match=r"workflows must be of closed_book, .*, got 'x'"):
         compare_workflows(scorer, QUERIES, Given(FOUND), ["retrieve", "x"])
@@ -91,20 +81,6 @@ def test_compare_workflows_refuses_bad_input(scorer):
         compare_workflows(scorer, QUERIES[2:], Given(FOUND), ["retrieve"])
     with pytest.raises(ValueError, match="expected workflows and questions, got 0 and 1 short enough"):
         compare_workflows(scorer, QUERIES[:1], Given(FOUND), [])
-
-
-def test_workflows_result_table():
-    row = WorkflowResult(Statistic(0.5), Statistic(0.1), Statistic(0.0), Statistic(54.4), None, [], None)
-    lead = Statistic(0.2, [0.1, 0.3])
-    step = StepResult(0.25, 1.0, Statistic(-0.2, [-0.4, -0.1]))
-    other = replace(row, lead={"accuracy": lead}, per_search=0.05, steps=[step])
-    table = WorkflowsResult(2, 0, 0.3, {"closed_book": row, "flare": other}, []).table()
-    assert cells(table, ["closed_book"]) == ["0.500", "0.100", "–", "0.00", "54", "–"]
-    assert cells(table, ["flare"])[2] == "+0.200 [0.100, 0.300]"
-    steps = table.partition("by step")[2]
-    assert cells(steps, ["flare"]) == ["-0.200 [-0.400, -0.100] (25%, 100% of them refusals)"]
-    assert cells(steps, ["closed_book"]) == [""]
-    assert "by step" not in WorkflowsResult(2, 0, 0.3, {"closed_book": row}, []).table()
 
 
 def test_workflows_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):

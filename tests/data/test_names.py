@@ -4,7 +4,6 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
 from seper_reward.data.queries import read_queries
-from seper_reward.data.tables import open_table
 from seper_reward.options import InputOptions
 from seper_reward.types import Passage
 
@@ -119,14 +118,3 @@ def test_read_queries_knows_all_ends_of_lines(tmp_path, end):
     path = tmp_path / "old.csv"
     path.write_bytes(end.join(["question,answers,passages", "Who?,Ann,Ann did.", "When?,1912,In 1912."]).encode())
     assert [query.answers for query in read_queries(path).queries] == [("Ann",), ("1912",)]
-
-
-def test_tables_that_cannot_be_read_are_named(tmp_path):
-    path = tmp_path / "excel.csv"
-    for encoding in ("utf-16", "cp1252"):
-        path.write_bytes("question,answers,passages\nWho?,Zoë,Zoë did.\n".encode(encoding))
-        with pytest.raises(OSError, match=r"excel\.csv: .*can't decode byte 0x.*; save it as UTF-8"):
-            read_queries(path)
-    path.write_text(f'question,"{"a" * 200_000}"\nWho?,Ann\n')
-    with pytest.raises(OSError, match=r"excel\.csv: cannot be read .*field larger than field limit"):
-        list(open_table(path))

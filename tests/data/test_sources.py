@@ -128,6 +128,9 @@ def test_read_queries_takes_whole_numbers_of_csv(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("data.xml", b"", "data.xml: expected a name ending in"),
+        ("cut.jsonl.gz", gzip.compress(bytes(range(256)) * 9, mtime=0)[:200], "the compressed file ends too early"),
+        ("plain.jsonl.gz", b"{}", "plain.jsonl.gz: expected gzip"),
         ("rows.csv", b"", r"rows\.csv: expected a header with a unique name for each column, got \[\]"),
         ("rows.csv", b"a,,b\n", r"expected a header with a unique name"),
         ("rows.csv", b"a,a\n", r"expected a header with a unique name"),
@@ -138,6 +141,8 @@ def test_read_queries_takes_whole_numbers_of_csv(tmp_path):
             gzip.compress(b"a,b\n" + bytes(range(32, 127)) * 99, mtime=0)[:60],
             "ended before the end-of-stream",
         ),
+        ("wide.csv", b'a,"' + b"b" * 200_000 + b'"\n', r"wide\.csv: cannot be read .*field larger than field limit"),
+        ("utf-16.csv", "a,b\nx,y\n".encode("utf-16"), r"utf-16\.csv: .*can't decode byte 0x.*; save it as UTF-8"),
         ("broken.json", b'[{"question": "Who?"}', r"broken\.json: expected a JSON array of rows"),
         ("object.json", b'{"questions": []}', r"object\.json: expected a JSON array of rows or SQuAD's 'data'"),
     ],

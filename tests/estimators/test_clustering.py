@@ -28,21 +28,6 @@ def slow_components(samples, links):
     return [sorted(set(label)).index(value) for value in label]
 
 
-def test_cluster_ids_greedy_takes_members_of_earlier_clusters():
-    # 0 takes 2; 1 is not linked to 0, opens a cluster and takes 2 from it; 3 is only linked to 2, which opens none
-    links = [(0, 2), (1, 2), (2, 3)]
-    assert cluster_ids(matrix(4, links), "greedy").tolist() == [0, 1, 1, 2]
-    assert cluster_ids(matrix(4, links), "components").tolist() == [0, 0, 0, 0]
-
-
-def test_cluster_ids_complete_by_hand():
-    # 1 is linked to 0 and to 2, which are not linked: it joins the first; 3 is linked to 2 only, 4 to 0 and 1
-    links = [(0, 1), (1, 2), (2, 3), (0, 4), (1, 4)]
-    assert cluster_ids(matrix(5, links), "complete").tolist() == [0, 0, 1, 1, 0]
-    for clusters in ("components", "complete", "greedy"):
-        assert cluster_ids(matrix(0, []), clusters).tolist() == []
-
-
 def slow_complete(samples, links):
     linked = {(i, j) for i, j in links} | {(j, i) for i, j in links}
     labels = []

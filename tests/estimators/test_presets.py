@@ -64,20 +64,3 @@ def test_the_papers_algorithm_needs_all_members_of_a_cluster(changes, hard):
     assert belief.weights == pytest.approx((0.6, 0.4))
     assert belief.seper == pytest.approx(0.6 * 0.95 + 0.4 * 0.3)  # soft SePer knows no clusters
     assert belief.seper_hard == hard
-
-
-@pytest.mark.parametrize("order", [("Ann", "Bob", "Eve"), ("Bob", "Eve", "Ann")])
-def test_only_the_cluster_of_a_wrong_member_is_lost(order):
-    """Eve, of weight .2, is right by .7 and means something else."""
-
-    def probs(pair):
-        eve = {("Eve", "Eve"): 1.0, ("Eve", "Ida"): 0.7, ("Ida", "Eve"): 0.6}
-        return eve.get(pair[1:], 0.1) if "Eve" in pair[1:] else ann_and_bob(pair)
-
-    chances = {"Ann": 0.5, "Bob": 0.3, "Eve": 0.2}
-    sampled = responses(**{name: chances[name] for name in order})
-    hard = [
-        believed(Estimator.preset("paper", judged_by=judged_by), sampled, "Ida", probs).seper_hard
-        for judged_by in ("all", "members")
-    ]
-    assert hard == pytest.approx([0.2, 1.0])

@@ -93,20 +93,6 @@ def test_errors_name_what_is_wrong(call, message):
         call()
 
 
-def test_preset_fields_of_paper_and_official():
-    paper, official = Estimator.preset("paper"), Estimator.preset("official")
-    assert vars(paper) == {
-        "weighting": "sequence", "end_token": "counted", "aliases": "mean", "hard_aliases": None, "kernel": "forward",
-        "match": "equivalent", "threshold": 0.5, "clusters": "complete", "judged_by": "all",
-        "judged_texts": "verbatim",
-    }  # fmt: skip
-    assert vars(official) == {
-        "weighting": "mean_token", "end_token": "left_out", "aliases": "max", "hard_aliases": "any", "kernel": "max",
-        "match": "no_contradiction", "threshold": 0.5, "clusters": "greedy", "judged_by": "first",
-        "judged_texts": "verbatim",
-    }  # fmt: skip
-
-
 def test_without_end_token_by_hand():
     log_probs = [torch.tensor([0.5, 0.1]).log(), torch.tensor([0.5, 0.1]).log(), torch.tensor([0.2]).log()]
     kept = without_end_token(log_probs, [True, False, True])

@@ -62,12 +62,9 @@ def test_stated_log_prob_of_the_likeliest_supporting_response():
         ("15 April 1912", "1912", "1913", "in 191", "about 1912"), rows, finished=(True, True, True, False, True)
     )
     belief = replace(
-        believed(0.5),
-        answer_log_prob=-2.0,
-        sampled=sampled,
-        counts=(1, 1, 1, 1, 0),
+        believed(0.5), answer_log_prob=-2.0, sampled=sampled, counts=(1, 1, 1, 1, 0),
         best_support=(1.0, 0.5, 0.4, 1.0, 1.0),
-    )
+    )  # fmt: skip
     assert stated_log_prob(belief) == pytest.approx(
         -0.2
     )  # without the ends; the others differ, have no end or were not drawn

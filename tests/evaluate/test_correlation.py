@@ -11,9 +11,8 @@ from scipy.stats import pearsonr
 from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.evaluate.correlation import choose_passages, contexts_of, correlation, unknown_to
-from seper_reward.evaluate.measures import Measures
 from seper_reward.judge.judge import Judge
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
+from seper_reward.types import Passage, Query, Responses
 from tests.helpers import ScriptedModel, ScriptedSampler, as_query, write_rows
 from tests.helpers import evaluation_arguments as arguments
 
@@ -75,48 +74,6 @@ def test_correlation_command_agrees_with_scipy(tiny_reader, tiny_entailment, tin
     assert "qa (n=9)" in table
 
 
-def test_correlation_command_of_several_files(tiny_reader, tiny_entailment, tmp_path, capsys):
-    one, two = (write_rows(tmp_path / f"{name}.jsonl", records_of(n)) for name, n in (("one", 2), ("two", 3)))
-    words = arguments(tiny_reader, tiny_entailment, one, tmp_path / "out.json")
-    words[2:2] = [str(two)]
-    words += ["--plot", str(tmp_path / "plot.svg"), "--llm_judge", "reader", "--leave_out_known", "true"]
-    assert main(["evaluate", "correlation", *words]) == 0
-    files = json.loads((tmp_path / "out.json").read_text())["files"]
-    assert {name: found["n"] for name, found in files.items()} == {"one": 8, "two": 12}
-    assert all(found["known_left_out"] == 0 for found in files.values())
-    assert all("llm_judge" in found["pearson"] for found in files.values())
-    assert "one (n=8)" in capsys.readouterr().out
-    assert (tmp_path / "plot.svg").stat().st_size > 1000
-    assert main(["evaluate", "correlation", "--file", *[str(one)] * 2]) == 2
-    assert "expected different files" in capsys.readouterr().err
-
-
-def test_measures_read_no_known_likelihood_again(tiny_scorer, monkeypatch):
-    query = as_query({**RECORD, "answers": ["Ann Lee", "Bob"], "passages": ONE_RELEVANT})
-    sets = [(passage,) for passage in query.passages]
-    asked = Asked(query.question, query.answers, ((), *sets))
-    without, *read = unwrap(tiny_scorer.reader.answer_log_probs([asked], [query.answers])[0])
-    monkeypatch.setattr(tiny_scorer.reader, "answer_log_probs", None)
-    (found,) = Measures(tiny_scorer).gains([asked])
-    expected = [max(moved) - max(without) for moved in read]
-    assert [row["answer_log_prob"] for row in unwrap(found).rows] == pytest.approx(expected, abs=1e-4)
-    assert any(abs(gain) > 1e-3 for gain in expected)
-
-
-def test_measures_of_a_batch_are_those_of_each(tiny_scorer):
-    asked = [
-        Asked(question, ["Ann Lee"], ((), (Passage("Ann Lee sailed."),)))
-        for question in ("Who sailed?", "Who? " * 1000, "Who won on Monday?")
-    ]
-    one, problem, other = Measures(tiny_scorer).gains(asked)
-    assert isinstance(problem, UnscorableError)
-    for found, each in ((one, asked[0]), (other, asked[2])):
-        (alone,) = map(unwrap, Measures(tiny_scorer).gains([each]))
-        assert unwrap(found).rows[0] == pytest.approx(alone.rows[0], rel=1e-4, abs=1e-3)
-        assert unwrap(found).beliefs[0].responses == alone.beliefs[0].responses
-    assert unwrap(one).rows != unwrap(other).rows
-
-
 def say(monkeypatch, scorer, said, tokens, weights):
     """Replace the responses by those of ``said``, by ids of passages, of one token each; others are as without any."""
     real = scorer.measure
@@ -159,18 +116,6 @@ def test_correlation_of_rivals_by_hand(tiny_scorer, monkeypatch):
     assert result.mean["answer_perplexity"].keys() == {"0", "1"}
 
 
-def test_correlation_of_the_llm_judge_by_hand(tiny_scorer, monkeypatch):
-    query = as_query({**RECORD, "answers": ["Ann Lee", "Annie"], "passages": ONE_RELEVANT})
-    said = {(): ("Bob", "Carl", "ann lee."), ("2",): ("Ann", "Bob", "Carl")}
-    say(monkeypatch, tiny_scorer, said, {(): [1 / 2] * 3}, weights=(0.5, 0.3, 0.2))
-    yes = {("Bob", "Ann Lee"): 0.49, ("Carl", "Ann Lee"): 0.1, ("Carl", "Annie"): 0.6, ("Ann", "Annie"): 0.5}
-    judge = Judge(ScriptedModel(lambda pair: yes.get(pair[1:], 0.0)))
-    result = correlation(tiny_scorer, [query], judge=judge)
-    # Carl and "ann lee." are right with .3 + .2 of the weight, then Ann and Carl with .5 + .2
-    assert result.mean["llm_judge"] == {"0": 0.0, "1": pytest.approx(0.7 - 0.5)}
-    assert "llm_judge" not in correlation(tiny_scorer, [query]).mean
-
-
 def test_unknown_to_leaves_out_what_the_reader_answers(tiny_sampler, tiny_judge):
     queries = [Query(f"q{n}", f"Who is {n}?", ("Ann",), (Passage("Ann"),)) for n in range(3)]
 
@@ -203,8 +148,3 @@ def test_correlation_leaves_out_long_questions(tiny_scorer, capsys):
 def test_correlation_names_missing_marks(tiny_scorer, passages, message):
     with pytest.raises(ValueError, match=message):
         correlation(tiny_scorer, [as_query({**RECORD, "passages": passages})])
-
-
-def test_correlation_command_needs_a_file(capsys):
-    assert main(["evaluate", "correlation"]) == 2
-    assert "file is required" in capsys.readouterr().err

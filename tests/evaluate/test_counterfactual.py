@@ -1,15 +1,10 @@
 """Planted wrong answers against supporting passages."""
 
-import json
-
 import pytest
 
-from seper_reward.cli import main
 from seper_reward.evaluate.counterfactual import counterfactual
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import StubScorer
-from tests.helpers import as_query, write_rows
-from tests.helpers import evaluation_arguments as arguments
 
 MARKS = {
     "right": {"relevant": True},
@@ -36,19 +31,5 @@ def test_counterfactual_by_hand(tiny_sampler):
     assert found.known["planted"].harmful.value == found.lower_than_supporting.value == 1.0
     assert found.lead_over_neutral.value == pytest.approx((-0.55 + 0.0) / 2)
     assert "planted, known questions" in found.table()
-
-
-def test_counterfactual_command(tiny_reader, tiny_entailment, tiny_scorer, tmp_path):
-    passages = [{"id": name, "text": name, **marks} for name, marks in MARKS.items()]
-    passages.append({"id": "too", "text": "right, too", "relevant": True})
-    row = {"question": "Who?", "answers": ["Ann"], "passages": passages}
-    rows = [{**row, "id": f"q{n}", "question": f"Who {n}?"} for n in range(3)]
-    rows += [{**row, "id": "unplanted", "passages": passages[2:]}, {**row, "id": "long", "question": "why " * 600}]
-    words = arguments(tiny_reader, tiny_entailment, write_rows(tmp_path / "qa.jsonl", rows), tmp_path / "out.json")
-    assert main(["evaluate", "counterfactual", *words]) == 0
-    result = json.loads((tmp_path / "out.json").read_text())
-    assert (result["questions"], result["left_out"]) == (3, 2)
-    counts = {kind: (found["questions"], found["passages"]) for kind, found in result["kinds"].items()}
-    assert counts == {"supporting": (3, 6), "planted": (3, 3), "neutral": (3, 3)}
     with pytest.raises(ValueError, match="marked 'counterfactual'"):
-        counterfactual(tiny_scorer, [as_query(rows[3])])
+        counterfactual(scorer, [Query("first", "first", ("Ann",), passages[:1])])

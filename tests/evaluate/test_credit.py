@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -15,7 +14,6 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.json_files import read_lines
-from seper_reward.statistics import Statistic, slope, spearman, statistic_over_questions
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses
 from tests.helpers import write_rows
 from tests.tiny_models import lane_rows
@@ -85,23 +83,6 @@ def test_compare_credits_by_hand(tmp_path):
     assert (tmp_path / "credit.svg").read_text().startswith("<?xml")
     with pytest.raises(ValueError, match="expected searches that can be measured"):
         compare_credits([], margin=0.05)
-
-
-def test_spearman_slope_and_statistic_over_questions():
-    values, others = np.array([1.0, 2.0, 2.0, 5.0, math.nan]), np.array([0.1, 0.4, 0.3, 0.2, 9.0])
-    # ranks 1, 2.5, 2.5, 4 and 1, 4, 3, 2: covariance 1.5, sums of squares 4.5 and 5
-    assert spearman(values, others) == pytest.approx(1.5 / math.sqrt(4.5 * 5))
-    assert slope(values, others) == pytest.approx(np.polyfit(values[:4], others[:4], 1)[0])
-    assert math.isnan(spearman(np.ones(3), others[:3]))
-    assert math.isnan(slope(np.ones(3), others[:3]))
-    numbers = np.array([0.0, 0.0, 0.0, 1.0])
-    alone = statistic_over_questions(["a"] * 4, lambda at: float(numbers[at].mean()))
-    assert alone == Statistic(0.25)
-    # the three rows of question a are drawn together
-    means = {0.0, 0.25, 1.0}
-    seen = []
-    statistic_over_questions(list("aaab"), lambda at: seen.append(float(numbers[at].mean())) or seen[-1])
-    assert set(seen) == means
 
 
 IDA, PAT = Passage("Ida is the boss of the mill.", id="i"), Passage("Pat was born in the year of 1801.", id="p")
@@ -193,16 +174,6 @@ def test_credited_searches_continue_the_rollout(scripted):
     assert second.tokens == {**dict.fromkeys(second.credits, 5.0), **free, **read, "judgment": 7.0}
 
 
-def test_credited_searches_swap_results_of_like_length(scripted):
-    seen = []
-    scripted.prompt = lambda question, turns: seen.append(turns) or ScriptedAgent.prompt(scripted, question, turns)
-    credited_searches(scripted, ScriptedScorer(), [IDA, PAT, *OTHERS, LONG], [Case(QUERY, 2)])
-    last = {turns[1].passages for turns in seen if len(turns) == 2 and turns[0].passages == (IDA,)}
-    kept, removed, *swapped = sorted(last, key=lambda passages: (passages != (PAT,), passages != ()))
-    assert (kept, removed, len(swapped)) == ((PAT,), (), 1)
-    assert swapped[0][0] in OTHERS
-
-
 def test_credited_searches_continue_a_log(scripted):
     logged = Rollout(QUERY.question, QUERY.answers, (Turn("mill", (IDA,)), Turn("Pat", (PAT,))), "1799")
     ((first, second),) = credited_searches(scripted, ScriptedScorer(), OTHERS, [Case(QUERY, 2, logged)])
@@ -244,15 +215,10 @@ def test_credit_command(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypa
     assert capsys.readouterr().out == few
 
 
-def test_credit_command_reads_a_log(tiny_reader, tiny_entailment, tmp_path, capsys):
+def test_credit_command_reads_a_log(tiny_reader, tiny_entailment, tmp_path):
     searches = [{"query": "house 1", "passages": ["House 1 belongs to Owner 1."]}]
     row = {"question": "Who owns house 1 of the lane?", "searches": searches, "answer": "Owner 1"}
-    log, words = (
-        write_rows(tmp_path / "log.jsonl", [row]),
-        words_of(tmp_path, tiny_reader, tiny_entailment, lane_rows(4)),
-    )
-    assert main([*words, "--rollouts", str(log)]) == 0
+    log = write_rows(tmp_path / "log.jsonl", [row])
+    assert main([*words_of(tmp_path, tiny_reader, tiny_entailment, lane_rows(4)), "--rollouts", str(log)]) == 0
     (search,) = read_lines(tmp_path / "out.jsonl")
     assert (search["query"], search["id"], search["credits"]["contains"]) == ("house 1", "q1", 1.0)
-    assert main([*words, "--continuations", "1"]) == 2
-    assert "continuations must be at least 2" in capsys.readouterr().err

@@ -24,14 +24,6 @@ def test_rank_metrics_by_hand():
     assert set(rank_metrics([(A,)], [{"a": 0}]).values()) == {None}
 
 
-def test_rank_values_by_hand():
-    found = rank_values(
-        [(B, A), (), (C,)], [{"a": 1, "b": 0, "c": 1}, {"a": 1}, {"c": 0}], {"two": "R@2", "first": "RR"}
-    )
-    assert found == [{"two": 0.5, "first": 0.5}, {"two": 0.0, "first": 0.0}, None]
-    assert rank_values([()], [{"a": 1}], {"two": "R@2"}) == [{"two": 0.0}]
-
-
 def test_rank_values_of_grades_as_in_trec_eval():
     marks = {"a": True, "b": 3, "c": -1}
     passages = tuple(Passage(name, id=name, metadata={"relevant": mark}) for name, mark in marks.items())

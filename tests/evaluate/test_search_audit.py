@@ -104,13 +104,13 @@ def test_ratio_over_questions_resamples_questions():
 
 
 def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
+    row = {"question": "Who runs it?", "answers": ["Ida"]}
     searches = [{"query": "it", "passages": ["Ida runs it."]}]
     rows = [
-        {"question": "Who runs it?", "answers": ["Ida"], "searches": searches, "answer": "Ida"},
+        {**row, "searches": searches, "answer": "Ida"},
         {"question": "Who fell?", "answers": ["Bo"], "searches": [], "answer": "Bo"},
-        {"question": "Who else?", "searches": []},
     ]
-    log = write_rows(tmp_path / "rollouts.jsonl", rows)
+    log = write_rows(tmp_path / "rollouts.jsonl", [*rows, {"question": "Who else?", "searches": []}])
     words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
     options = "--dtype float32 --device cpu --prompt brief --num_samples 3 --max_new_tokens 4"
     words += options.split()
@@ -133,7 +133,7 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
         ]
         for name in ("search", "search", "python")
     ]
-    write_rows(log, [{"question": "Who runs it?", "answers": ["Ida"], "completion": each} for each in messages])
+    write_rows(log, [{**row, "completion": each} for each in messages])
     assert main(["audit-searches", str(log), *words]) == 2
     several = "tools search (2), python (1): name the search tools, such as --search_tools search"
     assert several in capsys.readouterr().err
@@ -143,7 +143,3 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert "3 rollouts of 1 question, 2 searches" in out
     assert "--search_tools web: the log has no result of it; it has search (2), python (1)" in err
     assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["value"] == 1.0
-    assert main(["audit-searches"]) == 2
-    assert "input is required: seper-reward audit-searches rollouts.jsonl" in capsys.readouterr().err
-    assert main(["audit-searches", str(log), "--plot", "page.html"]) == 2
-    assert "plot must be svg, png or pdf, got 'page.html'; the measures are printed" in capsys.readouterr().err

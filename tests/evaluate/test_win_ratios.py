@@ -38,22 +38,6 @@ def test_relative_win_ratios_by_hand():
     assert math.isnan(mean_win_and_lose_ratios([[1, 0]])[0][0])  # there is no other source
 
 
-def test_error_win_ratios_by_hand():
-    right = [[0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0]]
-    held = [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 0, 0]]
-    grounded = [[0, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]]
-    short = [[1, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1]]
-    found = error_win_ratios(right, held, grounded, short)
-    # the fourth question has a long response of the first, so it counts for neither
-    # passages of the first lack the answer to the last question, those of the second to the last two
-    assert found["retriever error"][0, 1] == 1 / 2
-    assert found["retriever error"][1, 0] == 0.0
-    # responses of the first are not in its passages in questions 1, 2 and 6, those of the second in 3 and 5
-    assert found["hallucination"][1, 0] == found["hallucination"][0, 1] == 1.0
-    # the first extracts a wrong answer in the third question, the second in the second
-    assert found["extraction error"][1, 0] == found["extraction error"][0, 1] == 1.0
-
-
 SOURCES = st.tuples(*[st.booleans()] * 4)  # right, held, grounded, short
 
 

@@ -24,22 +24,10 @@ from tests.gpu_check.models import Plan
 Check = Callable[[Plan], dict[str, Any] | None]
 #: in the order of their use: if time runs out, the last are left out
 CHECKS: tuple[Check, ...] = (
-    numbers.layouts,
-    numbers.labels,
-    numbers.batches,
-    training.grpo_separate,
-    training.grpo_policy_base,
-    training.retriever,
-    speed.shapes,
-    speed.published,
-    speed.memory,
-    training.two_processes,
-    speed.halves,
-    numbers.architectures,
-    engines.grpo_vllm,
-    engines.async_grpo,
-    engines.grpo_vllm_server,
-)
+    numbers.layouts, numbers.labels, numbers.batches, training.grpo_separate, training.grpo_policy_base,
+    training.retriever, speed.published, speed.memory, training.two_processes, speed.halves, numbers.architectures,
+    engines.grpo_vllm, engines.async_grpo, engines.grpo_vllm_server,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

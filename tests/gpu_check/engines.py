@@ -65,10 +65,9 @@ def async_grpo(plan: Plan) -> dict[str, Any] | None:
     from peft import LoraConfig
     from trl.chat_template_utils import qwen2_5_chat_template
 
-    from tests.reward.async_grpo import trainer_class
     from tests.serving.helpers import ServerThread
 
-    trainer_type = trainer_class()
+    trainer_type = _async_trainer()
     home = sys.modules[trainer_type.__module__]
     config_type: Any = home.AsyncGRPOConfig
     if plan.device.type == "cpu":
@@ -96,6 +95,17 @@ def async_grpo(plan: Plan) -> dict[str, Any] | None:
             )
             trainer.train()
     return training.checked(plan, trainer)
+
+
+def _async_trainer() -> Any:
+    """Return AsyncGRPOTrainer: of ``trl`` since 1.18, of ``trl.experimental`` before."""
+    import trl
+
+    if hasattr(trl, "AsyncGRPOTrainer"):
+        return trl.AsyncGRPOTrainer
+    from trl.experimental.async_grpo import AsyncGRPOTrainer
+
+    return AsyncGRPOTrainer
 
 
 def _has_vllm() -> bool:

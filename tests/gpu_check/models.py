@@ -72,23 +72,13 @@ def new_tokenizer(pairs: bool = False) -> Any:
 def llama(hidden: int, layers: int, vocabulary: int = 300, **sizes: Any) -> Any:
     """Return the configuration of a Llama."""
     heads = max(hidden // 64, 4)
-    return transformers.LlamaConfig(
-        **{
-            "vocab_size": vocabulary,
-            "hidden_size": hidden,
-            "intermediate_size": 4 * hidden,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": heads // 2,
-            "max_position_embeddings": 4096,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-            "pad_token_id": 0,
-            # wide enough that tokens differ in probability
-            "initializer_range": 2 / hidden**0.5,
-            **sizes,
-        }
-    )
+    common = {
+        "vocab_size": vocabulary, "hidden_size": hidden, "intermediate_size": 4 * hidden, "num_hidden_layers": layers,
+        "num_attention_heads": heads, "num_key_value_heads": heads // 2, "max_position_embeddings": 4096,
+        "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+    }  # fmt: skip
+    # wide enough that tokens differ in probability
+    return transformers.LlamaConfig(**{**common, "initializer_range": 2 / hidden**0.5, **sizes})
 
 
 def write_reader(plan: Plan) -> Path:

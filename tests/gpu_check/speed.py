@@ -87,20 +87,6 @@ def published(plan: Plan) -> dict[str, Any]:
     }
 
 
-def shapes(plan: Plan) -> dict[str, Any]:
-    """Seconds to sample prompts of new lengths, and the same prompts again: kernels planned for each shape show."""
-    sampler = load_sampler(plan, dtype=_dtype(plan))
-    known, new = demo_prompts(16), demo_prompts(32)[16:]
-    sampler.sample(list(map(Request, known)))
-    seconds = {}
-    for name in ("new", "again"):
-        start = _now(plan.device)
-        sampler.sample(list(map(Request, new)))
-        seconds[name] = _now(plan.device) - start
-    ratio = seconds["new"] / seconds["again"]
-    return {"seconds": _rounded(seconds), "ratio": round(ratio, 2), "dtype": _dtype(plan)}
-
-
 def _allocated(device: torch.device) -> int:
     gc.collect()
     if device.type != "cuda":

@@ -47,5 +47,6 @@ def test_label_refuses(dataset, message):
 def test_label_of_what_cannot_be_labelled(tiny_scorer):
     assert len(label([*ROWS, {"question": ""}], ContainsLabeler(), strict=False)) == 3
     assert len(label(Dataset.from_list(UNANSWERED), GoldLabeler())) == 3
-    with pytest.raises(UnscorableError, match="row 0: question has no room"):
-        label([{**ROWS[0], "question": "why " * 600}], ERAGLabeler(tiny_scorer))
+    for labeler in (ERAGLabeler(tiny_scorer), tiny_scorer):
+        with pytest.raises(UnscorableError, match="row 0: question has no room"):
+            label([{**ROWS[0], "question": "why " * 600}], labeler)

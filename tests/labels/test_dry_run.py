@@ -9,7 +9,6 @@ import pytest
 from seper_reward.batching import query_cost
 from seper_reward.cli import main
 from seper_reward.labels import forecast as forecasts
-from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.reports.tables import forecast_lines
@@ -136,16 +135,3 @@ def test_forecast_counts_questions_that_cannot_be_scored(tmp_path, monkeypatch):
     _, total = timed_forecast(monkeypatch, tmp_path, queries, lambda query: 1)
     assert (total.measured, len(total.unscorable)) == (3, 1)
     assert "1 of the measured questions cannot be scored: passage id='': expected 'relevant'" in forecast_lines(total)
-
-
-def test_forecast_lines():
-    total = Forecast(
-        100, 500, 20, measured=3, seconds=7200.0, prompt_tokens=9000, response_tokens=4000, peak_bytes=3 * 2**30,
-        device_peak_bytes=10 * 2**30,
-    )  # fmt: skip
-    assert forecast_lines(total, 4).splitlines() == [
-        "questions: 100, in 500 contexts; 20 finished, 80 left",
-        "time: about 2 h on 4 processes, estimated from 3 questions",
-        "tokens: about 9000 in prompts and 4000 in responses",
-        "memory: 3.0 GB per process, 10.0 GB on its GPU",
-    ]

@@ -1,15 +1,13 @@
 """Exports, read back the way their readers do."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from seper_reward.cli import main
 from seper_reward.labels.export import LAYOUTS, form_rows, write_labels
-from seper_reward.labels.rows import label_row
 from seper_reward.types import LabeledQuery, Passage, Query
-from tests.helpers import two_hops, write_rows
+from tests.helpers import write_rows
 from tests.labels.test_load import labeled
 
 
@@ -95,22 +93,6 @@ def test_export_command_refuses(tmp_path, capsys, rows, words, message):
     words = ["--label", "delta_seper", *words.split()]
     assert main(["export", "--labels", str(tmp_path), "--output", str(tmp_path / "x"), *words]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_export_command_by_hop(tmp_path, capsys):
-    labeled = two_hops()
-    sets = tuple(replace(label, details={"given_std_error": 0.0}) for label in labeled.sets)
-    write_rows(tmp_path / "labels.jsonl", [label_row(replace(labeled, sets=sets))])
-    words = ["--label", "delta_seper", "--learn_from", "paths"]
-    assert main(["export", "--labels", str(tmp_path), "--output", str(tmp_path / "out"), *words]) == 0
-    assert "3 lines from 3 of 3 questions by hop" in capsys.readouterr().out
-    first, second, _ = lines(tmp_path / "out")
-    assert first["query"] == "Where was the owner of the mill born?"
-    assert second == {
-        "query": "Where was the owner of the mill born? [SEP] The mill is Ida's.",
-        "docs": ["Ida was born in Tern.", "Bob was born in Hallow.", "Sheep graze."],
-        "labels": pytest.approx([0.5, 0.0, -0.6]),
-    }
 
 
 @pytest.mark.parametrize("kind", ["flat", "pairs", "triplets"])

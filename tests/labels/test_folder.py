@@ -12,7 +12,7 @@ from seper_reward.cli import main
 from seper_reward.labels import provenance
 from seper_reward.labels import run as label_run
 from seper_reward.labels.blocks import Block
-from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
+from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.runtime.run_folder import lock_folder
 from tests.helpers import as_query, labels_of, write_rows
@@ -194,13 +194,6 @@ def test_label_run_leaves_its_folder_to_others(ends, tmp_path):
         assert [row["id"] for row in labels_of(tmp_path / "out")] == [query.id for query in QUERIES]
     with lock_folder(tmp_path / "out"):
         pass
-
-
-def test_label_run_names_only_what_changed(tiny_scorer, tmp_path, monkeypatch):
-    LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES).run()
-    monkeypatch.setitem(tiny_scorer.fingerprint, "reader", "other")
-    with pytest.raises(ValueError, match=r"; changed: reader was '[^']*', is 'other'\. Name another"):
-        LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES)
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers", "seper-reward"])

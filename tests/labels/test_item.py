@@ -9,13 +9,11 @@ import pytest
 import yaml
 
 from seper_reward import SePerScorer
-from seper_reward.cli import main
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions
 from seper_reward.labels.labelers import ItemLabeler, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.reader.writer import Writer
-from seper_reward.runtime.cache import Cache
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.helpers import ScriptedSampler
 
@@ -93,13 +91,6 @@ def test_item_asks_again_after_a_reply_of_another_form(make):
     assert "from [1] to [3]" in asked[1][0]
     assert "[9]<|im_end|>" in asked[2][0]
     assert "The second one." not in asked[2][0]
-
-
-def test_item_leaves_no_labels_if_no_reply_is_understood(make):
-    labeler, asked = make({"set": ["Well"], "again": ["I", "see"]}, method="vanilla")
-    with pytest.raises(UnscorableError, match="could not be parsed after repeated requests"):
-        labeler.label(QUERY)
-    assert len(asked) == 3
 
 
 def test_item_pointwise_asks_again_for_one_passage(make):
@@ -186,15 +177,6 @@ def test_item_takes_texts_as_data(make):
         assert batch[0].count("<|im_start|>assistant") == turns  # those of our conversation only
 
 
-def test_item_replies_are_cached(make, tmp_path):
-    cache = Cache(tmp_path / "cache.sqlite")
-    replies = {"answer": ["Bob"], "set": ["[2]"]}
-    first, _ = make(replies, method="a_s", rounds=1, cache=cache)
-    second, asked = make({}, method="a_s", rounds=1, cache=cache)
-    assert first.label(QUERY).labels == second.label(QUERY).labels
-    assert asked == []
-
-
 def test_item_fingerprint_has_options_and_prompts(make, tmp_path):
     prints = [make({}, **options)[0].fingerprint for options in ({}, {"rounds": 2}, {"method": "vanilla"})]
     assert len({json.dumps(each, sort_keys=True) for each in prints}) == 3
@@ -237,13 +219,3 @@ def test_item_without_a_chat_template_names_the_turns(tiny_sampler, tiny_judge):
     assert "\n\nAssistant: I have read passage [3].\n\nUser: Question: Who built the mill?\n" in prompt
     assert prompt.endswith("\n\nAssistant:")
     assert Writer(scorer.reader, 16).sampling["stop"] == ("\nUser:",)
-
-
-@pytest.mark.parametrize(
-    "words", ["label --labeler {} --input", "baseline erag --labelers {} --file", "baseline item --judges {} --file"]
-)
-def test_commands_refuse_a_wrong_method_before_they_read(words, tmp_path, capsys):
-    unreadable = tmp_path / "data.jsonl"
-    unreadable.write_text("no JSON")
-    assert main([*words.format("item:nonsense").split(), str(unreadable)]) == 2
-    assert "nonsense" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from seper_reward.labels.judgments import METHODS, JudgmentOptions, judge
+from seper_reward.labels.judgments import JudgmentOptions, judge
 from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, yes_or_no
 from seper_reward.types import UnscorableError
 
@@ -150,15 +150,6 @@ def test_judge_never_guesses(method, script, form):
         played(JudgmentOptions("a_s"), [" "])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_judgment_options_presets(method):
-    paper, official = (JudgmentOptions.preset(name, method) for name in ("paper", "official"))
-    assert (paper.rounds, paper.top_k, paper.samples) == (3, 5, 6)
-    assert (official.rounds, official.top_k, official.samples) == (6 if method.startswith("ar_") else 5, 10, 6)
-    assert JudgmentOptions.preset("default", method) == paper
-    assert JudgmentOptions.preset("official", method, rounds=2).rounds == 2
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -176,66 +167,41 @@ def test_judgment_options_refuse(options, message):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("read", "replies"),
     [
-        ("Answer: Ann Lee\nUseful: [2],[3]", ("Ann Lee", (2, 3))),
-        ("Needed: who built it.  \n\n useful: none.\n", ("who built it.", ())),
-        ("Answer: Ann\nUseful: [4]", None),
-        ("Answer:\nUseful: [2]", None),
-        ("Ann\nUseful: [2]", None),
-        ("Answer: Ann Lee. Useful: [2]", ("Ann Lee.", (2,))),
-        ("Answer: Ann.\nLee\nUseful: [2]", None),
-        ("Answer: Ann\nUseful: [1]\nUseful: [2]", None),
-        ("Answer: Ann\nUseful: [2]\nIt says so.", None),
-        ("Useful: [2]\nAnswer: Ann", None),
+        (
+            lambda text: text_and_numbers(text, 3),
+            {
+                "Answer: Ann Lee\nUseful: [2],[3]": ("Ann Lee", (2, 3)),
+                "Needed: who built it.  \n\n useful: none.\n": ("who built it.", ()),
+                "Answer: Ann Lee. Useful: [2]": ("Ann Lee.", (2,)),
+                **dict.fromkeys(("Answer: Ann\nUseful: [4]", "Answer:\nUseful: [2]", "Ann\nUseful: [2]")),
+                **dict.fromkeys(("Answer: Ann.\nLee\nUseful: [2]", "Answer: Ann\nUseful: [1]\nUseful: [2]")),
+                **dict.fromkeys(("Answer: Ann\nUseful: [2]\nIt says so.", "Useful: [2]\nAnswer: Ann")),
+            },
+        ),
+        (
+            lambda text: chosen_numbers(text, 3),
+            {
+                **{"[2]": (2,), " [3],[1].\n": (3, 1), "[1, 3]": (1, 3), "[1]; [2] and [3]": (1, 2, 3)},
+                **{"none": (), "[]": ()},
+                **dict.fromkeys(("2", "[4]", "[0]", "[1], [1]", "Selected: [1]", "")),
+                **dict.fromkeys(("[1]\n\nBecause it says so.", "None of them, but [2] is close.")),
+            },
+        ),
+        (
+            lambda text: ordered_numbers(text, 3),
+            {
+                **{"[2] > [3] > [1]": (2, 3, 1), "[2],[3],[1]": (2, 3, 1)},
+                **dict.fromkeys(("[2] > [3]", "[2] > [3] > [1] > [1]", "[2] > [3] > [4]", "2 > 3 > 1", "none")),
+            },
+        ),
+        (
+            yes_or_no,
+            {"Yes": True, "no.": False, "YES!": True, **dict.fromkeys(("Yes, it is.", "yesterday", ""))},
+        ),
     ],
+    ids=["text_and_numbers", "chosen_numbers", "ordered_numbers", "yes_or_no"],
 )
-def test_text_and_numbers_is_strict(text, found):
-    assert text_and_numbers(text, 3) == found
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("[2]", (2,)),
-        (" [3],[1].\n", (3, 1)),
-        ("[1, 3]", (1, 3)),
-        ("[1]; [2] and [3]", (1, 2, 3)),
-        ("none", ()),
-        ("[]", ()),
-        ("2", None),
-        ("[4]", None),
-        ("[0]", None),
-        ("[1], [1]", None),
-        ("Selected: [1]", None),
-        ("[1]\n\nBecause it says so.", None),
-        ("None of them, but [2] is close.", None),
-        ("", None),
-    ],
-)
-def test_chosen_numbers_is_strict(text, numbers):
-    assert chosen_numbers(text, 3) == numbers
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("[2] > [3] > [1]", (2, 3, 1)),
-        ("[2],[3],[1]", (2, 3, 1)),
-        ("[2] > [3]", None),
-        ("[2] > [3] > [1] > [1]", None),
-        ("[2] > [3] > [4]", None),
-        ("2 > 3 > 1", None),
-        ("none", None),
-    ],
-)
-def test_ordered_numbers_is_strict(text, numbers):
-    assert ordered_numbers(text, 3) == numbers
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("Yes", True), ("no.", False), ("YES!", True), ("Yes, it is.", None), ("yesterday", None), ("", None)],
-)
-def test_yes_or_no_is_strict(text, said):
-    assert yes_or_no(text) is said
+def test_replies_are_read_strictly(read, replies):
+    assert {text: read(text) for text in replies} == replies

@@ -82,11 +82,3 @@ def test_labeler_loads_models_by_the_first_batch():
     labeler = Labeler(LabelOptions(reader="no/such-reader"))
     with pytest.raises(OSError, match="reader='no/such-reader' could not be loaded"):
         labeler({"question": ["Who?"], "answers": ["Ida"], "passages": ["x"]})
-
-
-def test_labeler_labels_questions_without_answers(options):
-    batch = {"question": ["Who?", "Who?"], "passages": [["Ida.", "Sheep."]] * 2, "answers": [[], ["Ida"]]}
-    labels = Labeler(options)(batch)
-    assert labels["label_error"] == ["", ""]
-    assert [len(numbers) for numbers in labels["labels"]] == [2, 2]
-    assert ['"delta_seper"' in row for row in labels["label_row"]] == [False, True]

@@ -9,7 +9,7 @@ from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.data.queries import read_queries
 from seper_reward.labels.labelers import LABELERS, load_labeler, needs_answers
-from seper_reward.labels.rows import label_row, labeled_query, labeler_of, passage_lengths
+from seper_reward.labels.rows import label_row, labeler_of, passage_lengths
 from seper_reward.labels.run import LabelRun
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from tests.helpers import as_query, labels_of, write_rows
@@ -34,6 +34,12 @@ def words(label_words):
     return lambda labeler, folder="out", rows=None: label_words(
         rows or [*records(3), LONG], folder, "--labeler", labeler
     )
+
+
+def test_label_command_names_a_corpus_that_is_not_searched(words, tmp_path, capsys):
+    corpus = write_rows(tmp_path / "corpus.jsonl", [{"id": "1", "text": "Rain fell."}])
+    assert main([*words("contains"), "--corpus", str(corpus), "--limit", "1"]) == 0
+    assert "corpus.jsonl is not searched: all questions have passages" in capsys.readouterr().err
 
 
 def test_label_command_by_gold_needs_neither_reader_nor_answers(words, tmp_path, capsys):
@@ -73,14 +79,20 @@ def test_needs_answers_is_that_of_the_loaded_labeler(name, tiny_scorer):
     assert needs_answers("delta_seper")
 
 
-@pytest.mark.parametrize("name", ["delta_seper", "erag", "gold"])
-def test_label_row_keeps_fields_of_the_input_called_like_ours(tmp_path, tiny_scorer, name):
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        *(("delta_seper", chosen) for chosen in (None, "delta_seper_hard", "delta_belief", "seper_gain")),
+        *((name, None) for name in ("erag:token_f1", "erag:token_f1:preset=paper", "likelihood", "gold")),
+    ],
+)
+def test_label_row_keeps_fields_of_the_input_called_like_ours(tmp_path, tiny_scorer, name, chosen):
     fields = {"labeler": "alice", "baseline": "mine", "source": "web"}
     passage_fields = {"seper": "x", "std_error": "y", "responses": [3], "delta_seper": 9, "gold": 8, "page": 7}
     passage_fields |= {"passage_id": "mine", "truncated": "mine", "tokens": 7}
     first, second = records(1)[0]["passages"]
     query = as_query({**records(1)[0], **fields, "passages": [{**first, **passage_fields}, second]})
-    labeler = load_labeler(name, lambda: tiny_scorer)
+    labeler = load_labeler(name, lambda: tiny_scorer, label=chosen)
     labeled = labeler.label(query)
     row = label_row(labeled, labeler.name, passage_lengths(labeler.scorer, query))
     assert row["metadata"] == fields
@@ -95,6 +107,8 @@ def test_label_row_keeps_fields_of_the_input_called_like_ours(tmp_path, tiny_sco
     assert read.query.metadata == query.metadata
     assert [passage.metadata for passage in read.query.passages] == [passage.metadata for passage in query.passages]
     assert read.labels == pytest.approx(labeled.labels, abs=1e-6)
+    assert read.std_errors == pytest.approx(labeled.std_errors, abs=1e-6)
+    assert read.baseline_error == pytest.approx(labeled.baseline_error, abs=1e-6)
 
 
 @pytest.mark.parametrize(("first", "second"), [("erag", "gold"), ("gold", "delta_seper"), ("delta_seper", "gold")])
@@ -128,15 +142,6 @@ def test_label_command_fails_if_all_questions_are_rejected(words, capsys):
         assert "next:" not in shown.err
 
 
-def test_label_command_names_a_corpus_that_is_not_searched(words, tmp_path, capsys):
-    corpus = write_rows(tmp_path / "corpus.jsonl", [{"id": "1", "text": "Rain fell."}])
-    assert main([*words("contains"), "--corpus", str(corpus), "--limit", "1"]) == 0
-    shown = capsys.readouterr()
-    assert "1 question with 2 passages from" in shown.err
-    assert "corpus.jsonl is not searched: all questions have passages" in shown.err
-    assert "1 question, 2 passages: 1 help and 0 harm, their labels beyond ±0.05; 0 rows rejected" in shown.out
-
-
 def test_label_command_marks_and_counts_cut_passages(words, tmp_path, capsys, tiny_reader):
     first, second = records(1)[0]["passages"]
     row = {**records(1)[0], "passages": [first, {**second, "text": "A mill grinds corn. " * 300}]}
@@ -149,24 +154,6 @@ def test_label_command_marks_and_counts_cut_passages(words, tmp_path, capsys, ti
         assert passage["tokens"] == len(tokenizer(passage["text"]).input_ids)
     assert long["tokens"] > 512
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["truncated"] == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "chosen"),
-    [("delta_seper", None), ("delta_seper", "delta_seper_hard"), ("delta_seper", "delta_belief"),
-     ("delta_seper", "seper_gain"), ("delta_seper", "question_gain"), ("erag:token_f1", None),
-     ("erag:token_f1:preset=paper", None), ("likelihood", None), ("gold", None)],
-)  # fmt: skip
-def test_label_row_is_read_back(name, chosen, tiny_scorer):
-    labeler = load_labeler(name, lambda: tiny_scorer, label=chosen)
-    labeled = labeler.label(as_query(records(1)[0]))
-    row = json.loads(json.dumps(label_row(labeled, labeler.name)))
-    read = labeled_query(row, labeler.name)
-    assert read.query == labeled.query
-    assert read.query.passages[0].metadata["page"] == 7
-    assert read.labels == pytest.approx(labeled.labels, abs=1e-6)
-    assert read.std_errors == pytest.approx(labeled.std_errors, abs=1e-6)
-    assert read.baseline_error == pytest.approx(labeled.baseline_error, abs=1e-6)
 
 
 def test_label_command_with_another_preset_and_the_cache_asks_no_reader(words, tmp_path, monkeypatch):

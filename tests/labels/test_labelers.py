@@ -21,9 +21,7 @@ from seper_reward.labels.labelers import (
     PassageLabeler,
     load_labeler,
 )
-from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.rows import label_intervals, label_row
-from seper_reward.options import SetOptions
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
 
@@ -74,16 +72,6 @@ def test_load_labeler_refuses_names_before_it_loads(name, message):
         load_labeler(name, lambda: pytest.fail("loaded"))
 
 
-def test_delta_seper_labeler_has_the_scorers_utilities(tiny_scorer):
-    utilities = tiny_scorer.utilities([QUERY])[0]
-    labeled = DeltaSePerLabeler(tiny_scorer).label(QUERY)
-    assert labeled.labels == tuple(each.delta_seper for each in utilities)
-    assert labeled.baseline_error == utilities[0].baseline.std_error > 0
-    assert labeled.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
-    hard = DeltaSePerLabeler(tiny_scorer, "delta_seper_hard").label(QUERY)
-    assert hard.labels == tuple(each.delta_seper_hard for each in utilities)
-
-
 def test_delta_belief_is_half_delta_seper_and_half_the_answers_change(tiny_scorer):
     ((baseline, *rows),) = tiny_scorer.reader.answer_log_probs([QUERY], [QUERY.answers])
     labeled = DeltaSePerLabeler(tiny_scorer, "delta_belief").label(QUERY)
@@ -95,6 +83,14 @@ def test_delta_belief_is_half_delta_seper_and_half_the_answers_change(tiny_score
         assert label == pytest.approx((judged.delta_seper + (p - q) / (p + q)) / 2, abs=1e-4)
         assert error == judged.std_error / 2
     assert labeled.baseline_error == pytest.approx(labeled.baseline["std_error"] / 2)
+
+
+def test_delta_seper_labeler_takes_a_long_reference_as_an_answer(tiny_scorer):
+    reference = "Ida Voss runs the mill in Hallow. She took it over from her aunt, who had it for forty years. " * 12
+    labels = label_row(DeltaSePerLabeler(tiny_scorer).label(replace(QUERY, answers=(reference.strip(),))))
+    for passage in labels["passages"]:
+        assert all(math.isfinite(passage[name]) for name in ("delta_seper", "delta_belief", "answer_log_prob"))
+        assert passage["delta_belief"] != 0  # its likelihood moves where no response says all of it
 
 
 def test_question_gain_is_a_label_without_an_error(tiny_scorer):
@@ -179,34 +175,16 @@ def greedy_texts(scorer, contexts):
 
 
 @pytest.mark.parametrize("preset", ["paper", "official"])
-def test_published_erag_scores_one_greedy_response_alone(preset, tiny_scorer, monkeypatch):
+def test_published_erag_scores_one_greedy_response_alone(preset, tiny_scorer):
     labeler = ERAGLabeler(tiny_scorer, length, ERAGOptions.preset(preset))
     texts = greedy_texts(tiny_scorer, QUERY.contexts[1:])
-    contexts, responses = [], labeler.scorer.reader.responses
-
-    def spy(batch, answers):
-        contexts.extend(context for request in batch for context in request.contexts)
-        return responses(batch, answers)
-
-    monkeypatch.setattr(labeler.scorer.reader, "responses", spy)
     labeled = labeler.label(QUERY)
-    assert contexts == [(passage,) for passage in QUERY.passages]  # never without a passage
     assert labeled.labels == tuple(length(text, ()) for text in texts)
     assert len(set(labeled.labels)) > 1
     assert labeled.std_errors == (0.0, 0.0, 0.0)
     assert labeled.baseline == {}
     assert "baseline" not in label_row(labeled, labeler.name)
     assert labeler.fingerprint["sampling"]["temperature"] == 0.0
-
-
-def test_published_erag_of_sets_is_what_a_passage_adds(tiny_scorer):
-    labeler = SetLabeler(ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")), SetOptions())
-    for label in labeler.label(QUERY).sets:
-        contexts = [tuple(QUERY.passages[at] for at in places) for places in (label.shown, label.given)]
-        together, before = (length(text, ()) for text in greedy_texts(tiny_scorer, contexts))
-        assert label.utility.value == pytest.approx(together)
-        assert label.gain.value == pytest.approx(together - before)
-        assert label.gain.std_error == 0.0
 
 
 def test_erag_takes_a_metric_by_dotted_path(tiny_scorer):

@@ -2,6 +2,7 @@
 
 import pytest
 from datasets import Dataset
+from IPython.core.formatters import HTMLFormatter
 from sentence_transformers import (
     CrossEncoder,
     SentenceTransformer,
@@ -195,13 +196,9 @@ def test_labels_describe_themselves(folder):
     labels = load_labels(folder)
     assert repr(labels) == "Labels(2 questions, 5 passages; mine from -0.500 to 0.800, mean -0.014)"
     assert repr(Labels([])) == "Labels(0 questions, 0 passages)"
-    page = labels._repr_html_()
-    assert page.startswith("<p>Labels(2 questions, 5 passages;")
-    assert page.count("<tr>") == 6
-    assert "<td>1900" in page
-    assert "-0.400" in page
     rows = [{**labels.rows[0], "question": "<b>Who</b>" + "?" * 100}] * 9
-    page = Labels(rows)._repr_html_()
+    page = HTMLFormatter()(Labels(rows))
+    assert page.startswith("<p>Labels(9 questions, 27 passages;")
     assert page.count("<tr>") == 11  # a header and ten passages
     assert "&lt;b&gt;Who&lt;/b&gt;" in page
     assert "?" * 60 not in page

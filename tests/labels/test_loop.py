@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from seper_reward.batching import query_cost
 from seper_reward.labels.labelers import (
     DeltaSePerLabeler,
     ERAGLabeler,
@@ -58,13 +57,6 @@ def test_label_batches_yield_errors_in_the_place_of_labels():
     assert "expected 'relevant': true, false or a grade (0, 1, 2, ...), got 'yes'" in str(error)
     assert query is marked
     assert labeled.labels == (0.0, 1.0)
-
-
-def test_query_cost_grows_with_passages():
-    short, long, many = (Query("q", "Who?", ("Ann",), passages) for passages in (
-        (Passage("Ann did."),), (Passage("Ann did. " * 50),), (Passage("Ann did."),) * 9
-    ))  # fmt: skip
-    assert query_cost(short) < min(query_cost(long), query_cost(many))
 
 
 def test_batch_size_is_the_scorers_or_the_wanted_one(tiny_scorer, monkeypatch):

@@ -12,9 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from datasets import Dataset
 
-import seper_reward
 from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.data import queries as reading
@@ -27,7 +25,6 @@ from seper_reward.labels.run import LabelRun
 from seper_reward.options import InputOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_lines
-from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import as_query, labels_of, launch, until, write_rows
 
@@ -70,14 +67,6 @@ def test_label_command_writes_a_folder(label_words, tmp_path, capsys):
     assert "ΔSePer supporting" in shown
     assert f"placebo, a passage that answers nothing: ΔSePer {effect:+.3f} (95 %: " in shown
     assert str(out / "labels.jsonl") in shown
-
-
-def test_label_gives_the_rows_of_the_command(label_words, tmp_path, tiny_reader, tiny_entailment):
-    assert main(label_words(rows(2))) == 0
-    kind = {"num_samples": 3, "max_new_tokens": 4, "dtype": "float32", "device": "cpu"}
-    scorer = SePerScorer.from_pretrained(reader=str(tiny_reader), judge=str(tiny_entailment), **kind)
-    labels = seper_reward.label(Dataset.from_list(rows(2)), scorer)
-    assert labels.to_list() == labels_of(tmp_path / "out")
 
 
 def dies(words, kill_after, errors):
@@ -170,18 +159,6 @@ def test_label_command_refuses_changed_settings_by_name(label_words, tmp_path, c
     assert main(label_words(write_rows(source, rows(3)), "out")) == 2
     assert "other queries" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
-
-
-def test_label_command_rejects_what_strict_json_cannot_hold(tmp_path, capsys):
-    broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("inf")}]
-    records = [*rows(1), *({**rows(1)[0], "id": f"bad{n}", **change} for n, change in enumerate(broken))]
-    source = write_rows(tmp_path / "data.jsonl", records)
-    assert main(["label", "--labeler", "gold", "--input", str(source), "--output_dir", str(tmp_path / "out")]) == 0
-    assert "4 rows rejected" in capsys.readouterr().out
-    assert [row["id"] for row in labels_of(tmp_path / "out")] == ["q0"]
-    lines = (tmp_path / "out" / "rejected.jsonl").read_text(encoding="utf-8").splitlines()
-    kept = [json.loads(line, parse_constant=pytest.fail)["row"] for line in lines]
-    assert kept == [*records[1:-1], {**records[-1], "score": "Infinity"}]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
@@ -294,73 +271,6 @@ def test_label_command_if_strict_stops_at_a_bad_row(label_words, tmp_path, capsy
     assert "data.jsonl, line 2: passages must be a text or a list" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (["--input", "nowhere.jsonl"], "nowhere.jsonl: no such file or folder"),
-        (["--output_dir", "/proc/out"], "output_dir='/proc/out' cannot be written"),
-        (
-            ["--reader", "no/such-model"],
-            "reader='no/such-model' could not be loaded: expected 'embedded', 'plain', a local",
-        ),
-        (["--judge", "no/such-model"], "judge='no/such-model' could not be loaded"),
-        (["--prompt", "mine"], "prompt must be one of paper, brief, few_shot, or a YAML file with some of style"),
-        (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
-        (["--top_k", "0"], "top_k must be at least 1"),
-        (["--block", "0"], "block must be at least 1"),
-        (["--labeler", "clicks", "--corpus", "no/such-corpus"], "labeler must be one of"),
-        (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
-    ],
-)
-def test_label_command_refuses_settings(label_words, tmp_path, capsys, change, message):
-    source = write_rows(tmp_path / "data.jsonl", rows(1))
-    assert main([*label_words(source, "out"), *change]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert "Traceback" not in error
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("seed: many", "argument --seed: invalid int value: 'many'"),
-        ("stop: word", "stop must be"),
-        ("strict: 3", "strict must be bool"),
-        ("chat_template_kwargs: 3", "chat_template_kwargs must be dict or str or nothing, got 3"),
-        ("prompt: {passages: '{question}'}", "passages of prompt must be a text with {question}, {reference}"),
-        ("prompt: {wording: '{question}'}", "prompt has 'wording', expected some of style, closed_book, passages"),
-        ("prompt: {style: mine}", "style of prompt must be one of paper, brief, few_shot, got 'mine'"),
-        ("prompt: {placebo: ' '}", "placebo of prompt must be a text, got ' '"),
-        ("sets: conditional:depth=4", "depth must be 2, 3, got 4"),
-        ("sets: all", "sets must be one of none, conditional, got 'all'"),
-    ],
-)
-def test_label_command_refuses_a_config_file(label_words, tmp_path, capsys, text, message):
-    (tmp_path / "config.yaml").write_text(text)
-    assert main(label_words(tmp_path / "unread.jsonl", "out", "--config", tmp_path / "config.yaml")) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_label_command_with_the_placebo_as_baseline(label_words, tmp_path, capsys):
-    source = write_rows(tmp_path / "data.jsonl", rows(2))
-    assert main(label_words(source, "none")) == 0
-    assert main(label_words(source, "placebo", "--baseline", "placebo")) == 0
-    assert (tmp_path / "none" / "placebo.jsonl").read_bytes() == (tmp_path / "placebo" / "placebo.jsonl").read_bytes()
-    measured = {row["id"]: row for row in read_lines(tmp_path / "none" / "placebo.jsonl")}
-    for one, other in zip(labels_of(tmp_path / "none"), labels_of(tmp_path / "placebo"), strict=True):
-        row = measured[one["id"]]
-        assert row["baseline"] == one["baseline"] != other["baseline"]
-        assert row["passages"][0]["responses"] == other["baseline"]["responses"]
-        assert row["passages"][0]["seper"] == pytest.approx(other["baseline"]["seper"], abs=1e-6)
-        for without, instead in zip(one["passages"], other["passages"], strict=True):
-            assert without["responses"] == instead["responses"]
-            assert instead["delta_seper"] == pytest.approx(instead["seper"] - other["baseline"]["seper"], abs=2e-6)
-    assert (
-        main(label_words(source, "placebo", "--baseline", "placebo", "--prompt", "{placebo: The soup is hot.}")) == 2
-    )
-    assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
-
-
 def test_label_run_gives_the_same_bytes_after_a_failure(tiny_scorer, tmp_path):
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     queries = [as_query(row) for row in [*rows(4), long, *rows(7)[4:]]]
@@ -376,14 +286,9 @@ def test_label_run_gives_the_same_bytes_after_a_failure(tiny_scorer, tmp_path):
 
 def test_label_command_logs_to_wandb(label_words, tmp_path, monkeypatch):
     pytest.importorskip("wandb")
-    for name, value in {
-        "MODE": "offline",
-        "SILENT": "true",
-        "DIR": "",
-        "CACHE_DIR": "cache",
-        "DATA_DIR": "data",
-    }.items():
-        monkeypatch.setenv(f"WANDB_{name}", value if name in ("MODE", "SILENT") else str(tmp_path / value))
+    folders = {"DIR": tmp_path, "CACHE_DIR": tmp_path / "cache", "DATA_DIR": tmp_path / "data"}
+    for name, value in {"MODE": "offline", "SILENT": "true", **folders}.items():
+        monkeypatch.setenv(f"WANDB_{name}", str(value))
     source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main([*label_words(source, "out"), "--report_to", "wandb"]) == 0
     identity = json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"]

@@ -12,7 +12,7 @@ from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.options import SetOptions
-from seper_reward.types import Asked, Estimate, Passage, Query, UnscorableError
+from seper_reward.types import Estimate, Passage, Query, UnscorableError
 from tests.helpers import labels_of
 
 HOP = Passage("The mill was built by Ann Lee.", id="hop")
@@ -123,13 +123,6 @@ def test_set_labels_of_delta_seper_are_differences_of_beliefs(tiny_scorer):
         assert label.utility.value == pytest.approx(with_.seper - none.seper, abs=1e-6)
         assert label.gain.std_error == pytest.approx(math.hypot(with_.std_error, without.std_error), abs=1e-6)
         assert label.details["seper"] == pytest.approx(with_.seper, abs=1e-6)
-
-
-def test_set_labels_of_likelihood_are_differences_of_log_probs(tiny_scorer):
-    for label in SetLabeler(LikelihoodLabeler(tiny_scorer), SetOptions(given_top=2)).label(QUERY).sets:
-        asked = Asked(QUERY.question, QUERY.answers, tuple(contexts_of(label)))
-        (((with_,), (without,), _),) = tiny_scorer.reader.answer_log_probs([asked], [QUERY.answers])
-        assert label.gain.value == pytest.approx(with_ - without, abs=1e-5)
 
 
 def test_labels_of_sets_are_read_back_from_a_folder(tmp_path, tiny_scorer):

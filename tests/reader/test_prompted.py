@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, Passage, UnscorableError, unwrap
 from tests.helpers import ScriptedSampler, as_query, prompt_ids
 
@@ -58,29 +57,6 @@ def test_responses_next_to_a_question_without_room(tiny_scorer):
         for found, expected in zip(log_probs[at], likely, strict=True):
             assert found == pytest.approx(expected, abs=1e-4)
     assert reader.responses([]) == reader.answer_log_probs([], []) == []
-
-
-def test_answer_log_probs_store_no_errors(tiny_sampler):
-    cache = Cache(":memory:")
-    reader = PromptedReader(tiny_sampler, prompt="brief", cache=cache)
-    asked = [Asked(question, (), ((),)) for question in ("Who?", "When?")]
-    for counts in ((0, 3), (2, 4)):
-        error, ((likely,),) = reader.answer_log_probs(asked, [["Ann", ""], ["1840"]])
-        with pytest.raises(UnscorableError, match="at least one token"):
-            unwrap(error)
-        assert (cache.hits, cache.misses) == counts
-    assert likely == pytest.approx(reader.answer_log_probs(asked[1:], [["1840"]])[0][0][0], abs=1e-4)
-
-
-def test_responses_store_no_errors(tiny_sampler):
-    sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
-    reader = PromptedReader(sampler, prompt="brief", cache=":memory:")
-    asked, sample = [Asked("Who?", (), ((),))], sampler.sample
-    sampler.sample = lambda requests: [UnscorableError("refused")] * len(requests)
-    assert isinstance(reader.responses(asked)[0], UnscorableError)
-    sampler.sample = sample
-    ((responses,),) = reader.responses(asked)
-    assert responses.texts[0] == "Ann"
 
 
 def test_responses_known_leaves_of_questions_with_one_prompt(tiny_scorer):

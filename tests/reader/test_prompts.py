@@ -11,7 +11,6 @@ from seper_reward.data.inputs import load_input
 from seper_reward.options import ScorerOptions
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import PLACEBO, STYLES, PromptBuilder, prompt_style
-from seper_reward.types import UnscorableError
 
 QUESTION = "Who built the {reference} mill?"  # braces in a question are text
 
@@ -148,14 +147,6 @@ def test_build_cuts_long_passages_and_no_question(tokenizer, style, limit):
     assert "short one" in prompt
     assert "mill 🙂" in prompt
     assert "brook brook" in prompt
-
-
-def test_build_refuses_a_question_without_room(tokenizer):
-    builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=60)
-    with pytest.raises(UnscorableError, match="question has no room"):
-        builder.build("why " * 100, (Passage("because"),))
-    with pytest.raises(UnscorableError, match="question has no room"):
-        builder.build("why " * 100)
 
 
 def test_cuts_and_passage_bound(tokenizer):

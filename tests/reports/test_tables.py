@@ -44,15 +44,6 @@ def test_summary_table_of_a_run():
     assert rest.split() == ["all", "1", "0.500", "-", "-", "+0.100"]
 
 
-def test_summary_table_of_another_labeler_has_its_name():
-    row = {"labeler": "gold", "passages": [{"gold": 1.0, "std_error": 0.0}, {"gold": 0.0, "std_error": 0.0}]}
-    summary = summarize([read_row(row, "gold")], "gold", rejected=2)
-    assert (summary["helpful"], summary["harmful"], summary["rejected"]) == (1, 0, 2)
-    head, _, line = summary_table(summary, "gold").splitlines()
-    assert head.split() == ["group", "questions", "gold", "all"]
-    assert line.split() == ["all", "1", "+0.500"]
-
-
 def test_measures_table_of_numbers_and_means():
     found = {"before": {"mrr": 0.5, "name": "x", "ndcg": None}, "after": {"mrr": {"mean": 0.25, "sd": 0.5}}}
     lines = [line.replace(" ", "") for line in measures_table(found).splitlines()]

@@ -8,7 +8,7 @@ import accelerate.tracking  # before W&B is replaced: it looks for it when it is
 import pytest
 
 from seper_reward.reports.tracking import LabelTracker, Run
-from tests.helpers import read_row, write_rows
+from tests.helpers import read_row
 
 ROW = read_row({"passages": [{"delta_seper": 0.5}]})
 
@@ -81,23 +81,6 @@ def test_run_that_fails_is_marked(wandb):
     wandb.error = "No API key configured."
     with pytest.raises(OSError, match=r"No API key configured\.; run `wandb login`, set WANDB_MODE=offline, or omit"):
         Run("wandb", "label", {})
-
-
-def test_label_tracker_shows_the_text_of_passages(wandb, tmp_path):
-    passage = {"passage_id": "p", "title": "", "text": "mill " * 100, "delta_seper": 0.5, "std_error": 0.1}
-    row = {"id": "q", "question": "Who?", "answers": ["Ida"], "passages": [passage, {**passage, "title": "Hallow"}]}
-    write_rows(tmp_path / "labels.jsonl", [row])
-    wandb.Table = lambda columns, data: [dict(zip(columns, values, strict=True)) for values in data]
-    wandb.Histogram = list
-    with Run("wandb", "label", {}) as run:
-        run.artifact = run.summary = lambda *_: None
-        LabelTracker(run, "delta_seper").finish({}, tmp_path)
-    plain, titled = (example["passage"] for example in wandb.logged[-1]["examples"])
-    assert plain.startswith("mill mill")
-    assert plain.endswith("mill …")
-    assert 290 < len(plain) <= 300
-    assert titled.startswith("Hallow: mill mill")
-    assert wandb.logged[0] == {"histogram/delta_seper": [0.5, 0.5]}
 
 
 def test_run_logs_figures_and_leaves_out_missing_numbers(wandb):

@@ -1,7 +1,5 @@
 """Dense retrieval is exact search."""
 
-from typing import ClassVar
-
 import numpy as np
 import pytest
 import torch
@@ -122,37 +120,12 @@ def test_load_index_needs_no_corpus(tiny_encoder, tmp_path):
         load_retriever(str(tmp_path))
 
 
-class Plane:
-    """An encoder of texts onto the plane; the passage that is longer, and less in line, has the larger dot product."""
+def test_dense_retriever_refuses_other_similarities(tiny_encoder):
+    from sentence_transformers import SentenceTransformer
 
-    prompts: ClassVar = {}
-    device = torch.device("cpu")
-
-    def __init__(self, similarity):
-        self.similarity_fn_name = similarity
-
-    def encode_query(self, texts, normalize_embeddings, **_):
-        return self.encoded([[1.0, 0.0] for _ in texts], normalize_embeddings)
-
-    def encode_document(self, texts, normalize_embeddings, **_):
-        return self.encoded([{"long": [3.0, 4.0], "short": [1.0, 0.0]}[text] for text in texts], normalize_embeddings)
-
-    def encoded(self, rows, normalize):
-        vectors = np.array(rows)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize else vectors
-
-
-@pytest.mark.parametrize(("similarity", "best", "scores"), [("dot", "long", [3, 1]), ("cosine", "short", [1, 0.6])])
-def test_dense_retriever_uses_the_encoders_similarity(similarity, best, scores):
-    corpus = {name: Passage(name, id=name) for name in ("short", "long")}
-    retriever = DenseRetriever(Plane(similarity), corpus, dtype=torch.float32)
-    assert retriever.retrieve(["question"], 1) == [(corpus[best],)]
-    assert np.allclose(retriever.index.search(np.array([[1.0, 0.0]], dtype=np.float32), 2)[0], [scores])
-
-
-def test_dense_retriever_refuses_other_similarities():
+    encoder = SentenceTransformer(str(tiny_encoder), similarity_fn_name="euclidean", device="cpu")
     with pytest.raises(ValueError, match="must be 'cosine' or 'dot', got 'euclidean'"):
-        DenseRetriever(Plane("euclidean"), {"1": Passage("short", id="1")})
+        DenseRetriever(encoder, {"1": Passage("short", id="1")})
 
 
 def test_embedder_uses_prompts_and_two_encoders(tiny_encoder, tmp_path):

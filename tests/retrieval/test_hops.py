@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from seper_reward.retrieval import BM25Retriever, next_hop, next_query, retrieve_hops
+from seper_reward.retrieval import next_hop, next_query, retrieve_hops
 from seper_reward.types import Passage, Query
 
 A, B, C, D, E = (Passage(f"text {name}", id=name) for name in "abcde")
@@ -81,16 +81,3 @@ def test_retrieve_hops_against_a_slow_loop(hops):
     # each hop asks for as many more as were read, the script for at most seven
     found = retrieve_hops(Scripted(script), questions, hops, 7)
     assert [[each.id for each in row][:6] for row in found] == expected
-
-
-def test_retrieve_hops_reads_its_way_to_the_second():
-    corpus = {
-        "mill": Passage("The old mill of Hallow belongs to Ida Voss.", id="mill"),
-        "ida": Passage("Ida Voss was born in Tern.", id="ida"),
-        "born": Passage("Many owners were born rich.", id="born"),
-        "sheep": Passage("Sheep graze.", id="sheep"),
-    }
-    (found,) = retrieve_hops(BM25Retriever(corpus), ["Where was the owner of the old Hallow mill born?"], 2, 3)
-    assert [passage.id for passage in found[:2]] == ["mill", "ida"]
-    (single,) = BM25Retriever(corpus).retrieve(["Where was the owner of the old Hallow mill born?"], 3)
-    assert [passage.id for passage in single[:2]] == ["mill", "born"]

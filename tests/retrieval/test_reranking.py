@@ -53,6 +53,7 @@ def test_load_reranker_by_name(tiny_encoder, tiny_entailment, tmp_path):
 def test_reciprocal_rank_fusion_by_hand():
     # a 1/61 + 1/63, b 1/62 + 1/61, c 1/63, d 1/62
     assert reciprocal_rank_fusion([(A, B, C), (B, D, A)]) == (B, A, D, C)
+    assert reciprocal_rank_fusion([(A, C, B), (D, C, B)]) == (C, B, A, D)
     assert reciprocal_rank_fusion([(), ()]) == ()
 
 

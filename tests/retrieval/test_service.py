@@ -1,12 +1,10 @@
 """A search service in place of a corpus: what is sent, what is understood, and what goes wrong."""
 
-import json
 import pickle
 from types import SimpleNamespace
 
 import pytest
 
-from seper_reward.cli import main
 from seper_reward.retrieval import SearchService, load_retriever, service
 from seper_reward.retrieval.service import passages_in
 from seper_reward.types import Passage
@@ -96,13 +94,3 @@ def test_passages_in_all_forms(answer):
 def test_search_service_pickles_its_address():
     copy = pickle.loads(pickle.dumps(SearchService("http://127.0.0.1:9/search", timeout=7)))
     assert (copy.url, copy.timeout) == ("http://127.0.0.1:9/search", 7)
-
-
-def test_label_retrieves_from_a_search_service(search_service, tmp_path):
-    rows = [{"id": "q", "question": "Who runs the mill?", "answers": ["mill"]}]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["label", "--input", str(tmp_path / "questions.jsonl"), "--labeler", "contains", "--top_k", "2"]
-    assert main([*words, "--retriever", search_service.url, "--output_dir", str(tmp_path / "out")]) == 0
-    (row,) = map(json.loads, (tmp_path / "out" / "labels.jsonl").read_text().splitlines())
-    assert [passage["passage_id"] for passage in row["passages"]] == ["0", "1"]
-    assert main([*words, "--output_dir", str(tmp_path / "other")]) == 2  # no corpus for the default retriever

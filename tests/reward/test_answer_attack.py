@@ -1,6 +1,5 @@
 """A search for texts that earn the answer's reward without the answer."""
 
-import random
 import re
 import statistics
 
@@ -140,17 +139,3 @@ def test_mutual_supports_of_a_copied_question(embedded, shared_data, name):
     assert paid(lambda asked, answer: asked.rstrip("?").partition(" ")[2]) < 0.1
     assert paid(lambda asked, answer: f"The answer is {answer}.") > 0.95
     assert paid(lambda asked, answer: answer) > 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [60, 1000])
-@pytest.mark.parametrize(("question", "answer"), TARGETS)
-def test_mutual_supports_resist_a_search(request, embedded, question, answer, budget):
-    if (answer, budget) == ("William Shakespeare", 1000):
-        reason = "since its sixth stage the judge takes some short texts with 'no' for a name (docs/results.md, traps)"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
-    (_, text), *_ = attack(embedded, question, answer, budget, random.Random(answer))
-    stated = [Stated(question, each, [answer]) for each in (extract_answer(text), f"It is {answer}")]
-    found, said = mutual_supports(embedded.judge, stated)
-    assert found <= 0.05, text
-    assert said > 0.5

@@ -9,12 +9,11 @@ import yaml
 from seper_reward.commands.serve import ServeOptions
 from seper_reward.options import RewardOptions, pick
 from seper_reward.reward import configured
-from seper_reward.reward.configured import CONFIG, read_reward, read_reward_config
+from seper_reward.reward.configured import CONFIG, read_reward
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.scorer import SePerScorer
 from tests.serving.helpers import ServerThread
-from tests.test_docs import ROOT
 from trainers.policy import PolicyConfig
 
 ROWS = [
@@ -34,12 +33,6 @@ def config(tmp_path, monkeypatch):
         return path
 
     return write
-
-
-def test_read_reward_config_of_the_examples():
-    here, there = (read_reward_config(ROOT / f"configs/reward/{name}.yaml") for name in ("in-process", "server"))
-    assert pick(RewardWeights, here) == pick(RewardWeights, there) == RewardWeights()
-    assert (here.url, there.url) == (None, "http://localhost:8100")
 
 
 def test_read_reward_of_a_file(config, tiny_reader, tiny_entailment):
@@ -119,9 +112,3 @@ def test_delta_seper_in_trl_grpo(tmp_path, config, tiny_reader, tiny_scorer):
     assert row["seper/cost"] == 0.25
     assert row["seper/unscored"] == 0
     assert row["rewards/delta_seper/mean"] == pytest.approx(row["seper/delta_of_searches"] - 0.25, abs=1e-5)
-
-
-def test_delta_seper_stops_trl_grpo_early(tmp_path, config):
-    config({"url": "http://localhost:8100", "prise": 0.1})
-    with pytest.raises(ValueError, match="unknown setting 'prise', did you mean 'price'"):
-        trl_grpo(tmp_path, "no/such-model")

@@ -1,15 +1,13 @@
-"""TRL's environments: several types in a batch, prompts of their own, searches in one batch, and a spawned child."""
+"""TRL's environments: several types in a batch, prompts of their own, and searches in one batch."""
 
 import json
 import math
 import pickle
-import queue
 from collections import defaultdict
 
 import pytest
 import torch
 import trl
-from accelerate import PartialState
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.utils import is_async_callable
@@ -17,8 +15,6 @@ from trl.trainer.utils import is_async_callable
 from seper_reward.retrieval import BM25Retriever, CachedRetriever, DenseRetriever
 from seper_reward.reward import AsyncSePerReward, prefetch_searches, search_environment, with_tool_template
 from seper_reward.reward.reward import SePerReward
-from tests.reward.async_grpo import trainer_class, worker_module
-from tests.reward.async_worker import ScriptedLoop, async_rollout_worker
 from tests.reward.scripted import HOUSES, ROWS, SCRIPTS, Counting, ScriptedPolicy, both, delta, environments
 from tests.serving.helpers import ServerThread
 from trainers.runs import project_completions_only
@@ -146,76 +142,6 @@ def test_reward_stops_training_without_a_search_service(tmp_path, tiny_reader, t
         with pytest.raises(RuntimeError, match=r"search tool failed.* did not answer 4 times") as raised:
             trainer.train()
     assert isinstance(raised.value.__cause__, ConnectionError)
-
-
-def test_trainer_class_of_the_release(monkeypatch):
-    """TRL 1.18 exports the class and has no submodules of trl.experimental.async_grpo; a worker may be missing."""
-    assert trainer_class().__name__ == "AsyncGRPOTrainer"
-
-    class Moved:
-        __module__ = "tests.reward.async_grpo"
-
-    monkeypatch.setattr(trl, "AsyncGRPOTrainer", Moved, raising=False)
-    assert trainer_class() is Moved
-    assert worker_module() is None
-
-
-@pytest.fixture
-def child(tiny_reader, tiny_scorer, make, monkeypatch):
-    """Return what TRL's child process hands to its trainer: one group of each row."""
-    if async_rollout_worker is None:
-        pytest.skip("this release of TRL has no AsyncRolloutWorker with a loop of its own")
-    PartialState()  # as the trainer has it
-    monkeypatch.setattr(async_rollout_worker, "is_vllm_available", lambda: True)
-    monkeypatch.setattr(async_rollout_worker, "is_aiohttp_available", lambda: True)
-    monkeypatch.setattr(async_rollout_worker.AsyncRolloutWorker, "_loop_cls", ScriptedLoop)
-    tokenizer = with_tool_template(AutoTokenizer.from_pretrained(tiny_reader))
-    with ServerThread(tiny_scorer) as server:
-        worker = async_rollout_worker.AsyncRolloutWorker(
-            model_name="tiny",
-            dataset=Dataset.from_list(ROWS),
-            reward_funcs=[delta(server.url), both(server.url, AsyncSePerReward)],
-            processing_class=tokenizer,
-            eos_token_ids=[tokenizer.eos_token_id],
-            environment_factory=environments(make, server.url),
-            num_generations=len(SCRIPTS),
-            max_inflight_tasks=8,
-            queue_maxsize=4,
-            max_tokens=128,
-        )
-        worker.start()
-        try:
-            samples = []
-            while len(samples) < len(ROWS) * len(SCRIPTS):
-                sample = received(worker)
-                if sample.group_id < len(ROWS):  # groups end in any order, and those of the next epoch are under way
-                    samples.append(sample)
-            yield samples
-        finally:
-            worker._process.kill()  # it would go on for ever
-
-
-def received(worker):
-    """Return the next sample as the trainer takes it: with an error where the child has failed."""
-    while True:
-        try:
-            return worker.rollout_buffer.get(timeout=1)
-        except queue.Empty:
-            worker.check_health(60)
-
-
-@pytest.mark.slow
-def test_async_grpo_scores_as_the_synchronous_trainer(child, synchronous):
-    """TRL's own code in a spawned process without GPU, with our client: the rewards of GRPOTrainer in process.
-
-    The child imports torch, transformers and TRL, which takes seconds.
-    """
-    assert len(child) == len(synchronous.scored) == 16
-    for sample in child:
-        environment = ROWS[sample.group_id]["environment"]
-        expected = synchronous.scored[said(environment, sample.prompt, sample.completion)]
-        for name in ("seper", "both", "Library", "Game"):
-            assert sample.metrics[f"rewards/{name}"] == pytest.approx(expected[name], abs=1e-5, nan_ok=True)
 
 
 @pytest.mark.parametrize("kind", ["bm25", "dense"])

@@ -1,22 +1,16 @@
 """The reward and the environment inside TRL's GRPOTrainer, on a tiny policy."""
 
-import threading
-from pathlib import Path
-
-import httpx2
 import pytest
 import torch
 import trl
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl.kernels.chunked_logprob import _use_triton
 
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
-from tests.reward.test_credit import HOUSES, QUESTIONS
-from tests.serving.helpers import ServerThread
+from tests.reward.test_credit import HOUSES, QUESTIONS, trainer_of
 from trainers.runs import project_completions_only
 
 
@@ -45,24 +39,12 @@ def arbitrary(completion_ids, **_):
 
 
 def train(folder, reader, rewards, weights=None):
-    tokenizer = AutoTokenizer.from_pretrained(reader)
-    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text()
-    arguments = trl.GRPOConfig(
-        output_dir=str(folder), max_steps=2, per_device_train_batch_size=4, num_generations=4, report_to="none",
-        max_completion_length=12, learning_rate=1e-2, use_cpu=True, bf16=False,
-        gradient_checkpointing=True, reward_weights=weights, seed=3, save_strategy="no", disable_tqdm=True,
-        max_tool_calling_iterations=1, logging_steps=1,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    trainer = Spying(
-        model=AutoModelForCausalLM.from_pretrained(reader),
-        reward_funcs=rewards,
-        args=arguments,
-        train_dataset=Dataset.from_list(QUESTIONS),
-        processing_class=tokenizer,
-        peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
-        environment_factory=search_environment(BM25Retriever(HOUSES)),
-    )
+    settings = {
+        "max_steps": 2, "per_device_train_batch_size": 4, "max_completion_length": 12, "reward_weights": weights,
+    }  # fmt: skip
+    lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"])
+    made = {"peft_config": lora, "environment_factory": search_environment(BM25Retriever(HOUSES))}
+    trainer = trainer_of(folder, reader, rewards, Spying, QUESTIONS, gradient_checkpointing=True, **settings, **made)
     for reward in rewards:
         if isinstance(reward, SePerReward) and reward.reader != "separate":
             reward.attach(trainer)
@@ -94,34 +76,6 @@ def test_reward_leaves_training_alone(tmp_path, tiny_reader, tiny_scorer, reader
     assert log[0]["seper/search_rate"] == 0.5
     assert log[0]["seper/unscored"] == 0
     assert not reward.failures
-
-
-@pytest.mark.slow
-def test_reward_of_a_shared_server(tmp_path, tiny_reader, tiny_scorer):
-    """TRL trains with the server's rewards while another trainer posts rollouts; both get the right rewards."""
-    rollouts = [{"question": row["question"], "answers": row["answers"], "completion": "Owner 1"} for row in QUESTIONS]
-    body = {"rollouts": [{**row, "passages": [HOUSES[str(at)].text]} for at, row in enumerate(rollouts)]}
-    expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(WITH_PASSAGES))
-    in_process = train(tmp_path / "in_process", tiny_reader, [SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)])
-    found, trained = [], threading.Event()
-
-    def post():
-        while not trained.is_set():
-            found.append(httpx2.post(f"{server.url}/rewards", json=body, timeout=60).json()["rewards"])
-
-    with ServerThread(tiny_scorer) as server:
-        other = threading.Thread(target=post)
-        other.start()
-        by_url = train(tmp_path / "by_url", tiny_reader, [SePerReward(server.url, answer_weight=0.0, price=0.1)])
-        trained.set()
-        other.join()
-    assert found == [pytest.approx(expected, abs=1e-5)] * len(found)
-    assert len(found) > 1
-    assert by_url.said == in_process.said != []
-    for name in ("rewards/seper/mean", "seper/search_rate", "seper/baseline", "seper/unscored"):
-        one, other = ([row[name] for row in each.state.log_history if name in row] for each in (by_url, in_process))
-        assert one == pytest.approx(other, abs=1e-5), name
-        assert len(one) == 2
 
 
 WITH_PASSAGES = [
@@ -158,9 +112,10 @@ def test_reward_in_rloo(tmp_path, tiny_reader, tiny_scorer):
 
 
 def test_project_completions_only_changes_nothing(tmp_path, tiny_reader, alone):
+    before = dict(vars(trl.trainer.utils))
     with project_completions_only():
         fewer = train(tmp_path / "fewer", tiny_reader, [arbitrary])
     one, other = weights_of(alone), weights_of(fewer)
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
     assert any(one[name].any() for name in one if "lora_B" in name)  # it trained
-    assert trl.trainer.utils._use_triton is _use_triton
+    assert vars(trl.trainer.utils) == before

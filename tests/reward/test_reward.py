@@ -1,6 +1,5 @@
 """The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
 
-import functools
 import json
 import pickle
 import re
@@ -16,7 +15,6 @@ from transformers import AutoModelForCausalLM
 
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
-from seper_reward.reader.in_process.layout import cache_argument
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.policy_reader import borrowed_reader
@@ -81,14 +79,6 @@ def test_score_gains_of_two_searches(tiny_scorer, seper):
     turns = (Turn("a", (SHEEP,)), Turn("b", (MILL,)))
     (score,) = of_gains(tiny_scorer).score([Rollout(QUESTION, ANSWERS, turns, "")])
     assert score.gains == pytest.approx([seper(SHEEP) - seper(), seper(SHEEP, MILL) - seper(SHEEP)], abs=1e-5)
-
-
-def test_reward_of_answer_and_advantage(tiny_scorer, seper):
-    completion = searched(MILL.text, answer="Ida  Voss.")
-    assert reward_of(of_answers(tiny_scorer, 0.1), completion) == pytest.approx(1 - 0.1)
-    advantage = SePerReward(tiny_scorer, gain_weight=0.0, closed_book=True, price=0.1)
-    assert reward_of(advantage, completion) == pytest.approx(1 - seper() - 0.1, abs=1e-5)
-    assert reward_of(advantage, [{"role": "assistant", "content": ""}]) == pytest.approx(-seper(), abs=1e-5)
 
 
 def measured(*sepers, support=None):
@@ -171,6 +161,7 @@ def test_score_parts_sum_up_to_the_bit(sepers, support, price, weight, answer_we
     gain = on_grid(weight * sepers[-1]) - on_grid(weight * sepers[0])
     paid = on_grid(answer_weight * support) - before - (len(sepers) - 1 + failed) * cost
     assert both.reward == gain + paid
+    assert both.cost == price * (len(sepers) - 1 + failed)
 
 
 @pytest.mark.parametrize(
@@ -361,27 +352,8 @@ def test_read_rollouts_skips_words_of_the_tool(beside, passages, text):
     assert (rollout.passages, rollout.calls) == (tuple(passages), (1, 0))
 
 
-def test_reward_over_the_placebo(tiny_scorer, seper):
-    placebo = Passage(tiny_scorer.reader.prompts.style.placebo)
-    reward = of_gains(tiny_scorer.with_baseline("placebo"))
-    assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(placebo), abs=1e-5)
-
-
-class Counting(SePerScorer):
-    """A scorer that counts what it is asked for."""
-
-    def __init__(self, scorer):
-        self.__dict__ |= scorer.__dict__
-        self.asked = []
-
-    def responses(self, requests):
-        self.asked += [(row.question, *(text.text for text in shown)) for row in requests for shown in row.contexts]
-        return super().responses(requests)
-
-
-def test_reward_measures_each_context_once(tiny_scorer):
-    counting = Counting(tiny_scorer)
-    reward = of_gains(counting)
+def test_reward_reuses_beliefs_of_the_step_before(tiny_scorer):
+    reward = of_gains(tiny_scorer)
     group = [searched(MILL.text), searched(MILL.text), searched(SHEEP.text), [{"role": "assistant", "content": "x"}]]
     metrics = []
     for _ in range(2):  # two steps
@@ -392,7 +364,6 @@ def test_reward_measures_each_context_once(tiny_scorer):
     assert 0 < metrics[0]["seper/seconds_sampling"] < metrics[0]["seper/seconds_reward"]
     assert "seper/share_of_step" not in metrics[0]  # there was no call before
     assert 0 < metrics[1]["seper/share_of_step"] <= 1
-    assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)])
     assert values[0] == values[1] != values[2]
     assert values[3] == 0
 
@@ -564,17 +535,14 @@ def test_reward_warns_of_unseen_searches(tiny_scorer, recwarn):
 
 def test_reward_recording(tiny_scorer):
     reward = of_gains(tiny_scorer)
-    with reward.recording() as seen:
-        value = reward_of(reward, searched(MILL.text))
-    reward_of(reward, "x")
-    ((rollout, score),) = seen
-    assert (rollout.passages, rollout.answer, score.reward) == ((MILL,), "Ida Voss", value)
     with reward.recording() as outer:
         with reward.recording() as inner:
-            reward_of(reward, "x")
+            value = reward_of(reward, searched(MILL.text))
         reward_of(reward, "y")
-    assert [rollout.answer for rollout, _ in inner] == ["x"]
-    assert [rollout.answer for rollout, _ in outer] == ["x", "y"]
+    reward_of(reward, "x")
+    ((rollout, score),) = inner
+    assert (rollout.passages, rollout.answer, score.reward) == ((MILL,), "Ida Voss", value)
+    assert [rollout.answer for rollout, _ in outer] == ["Ida Voss", "y"]
 
 
 def test_reward_pickles_and_refuses_nonsense(tiny_scorer):
@@ -761,17 +729,3 @@ def test_borrowed_reader_keeps_identity_and_cache(policy, tiny_sampler, tiny_sco
         reader.sampler.sample = None  # whoever samples now fails
         assert reader.beliefs(QUESTION, ANSWERS, [(), (MILL,)]) == expected
         assert cached.reading_with(base).cache is None
-
-
-def test_check_sees_a_lost_cache(tiny_sampler, tiny_reader, monkeypatch):
-    model = AutoModelForCausalLM.from_pretrained(tiny_reader)
-    forward, lost = model.forward, cache_argument(model)
-
-    @functools.wraps(forward)
-    def forget(*args, **options):  # as older versions of transformers do with gradient checkpointing
-        return forward(*args, **{name: None if name == lost else value for name, value in options.items()})
-
-    tiny_sampler.reading_with(model).check(tolerance=1e-3)
-    monkeypatch.setattr(model, "forward", forget)
-    with torch.no_grad(), pytest.raises(RuntimeError, match="does not decode with a key-value cache"):
-        tiny_sampler.reading_with(model).check(tolerance=1e-3)

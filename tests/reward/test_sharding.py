@@ -7,25 +7,20 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import trl
-from accelerate import FullyShardedDataParallelPlugin, PartialState
-from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedType
 from accelerate.utils.other import extract_model_from_parallel
-from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from peft.utils.other import fsdp_auto_wrap_policy
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from seper_reward.reward.policy_reader import PolicyReader
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.sharding import is_sharded, whole_policy
+from seper_reward.reward.sharding import whole_policy
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from tests.helpers import on_two_ranks
@@ -169,69 +164,6 @@ def test_reward_reads_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tin
     few, many = on_two_ranks(rank, tmp_path, seconds=300)  # DeepSpeed compiles for minutes
     assert few == ([pytest.approx(expected[0], abs=1e-5)], few[0], whole.weights_hash, True, True)
     assert many == (pytest.approx(expected, abs=1e-5), many[0][:1], whole.weights_hash, True, True)
-
-
-class Sharding(trl.GRPOTrainer):
-    """TRL's trainer under FSDP2 on the CPU, where Accelerate would not choose it by itself."""
-
-    def create_accelerator_and_postprocess(self):
-        super().create_accelerator_and_postprocess()
-        plugin = FullyShardedDataParallelPlugin(
-            fsdp_version=2,
-            auto_wrap_policy="transformer_based_wrap",
-            transformer_cls_names_to_wrap=["LlamaDecoderLayer"],
-            cpu_ram_efficient_loading=False,
-        )
-        PartialState().distributed_type = DistributedType.FSDP
-        vars(self.accelerator.state).update(distributed_type=DistributedType.FSDP, fsdp_plugin=plugin)
-        self.is_fsdp_enabled = True
-
-
-def varied(completion_ids, **_):
-    return [float(sum(ids) % 7) for ids in completion_ids]
-
-
-@pytest.mark.slow
-def test_reward_while_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
-    """Its own generation and loss; the base that reads has the rewards of a whole reader, and training goes on."""
-
-    def log(reader):
-        row = {"prompt": "Who?", "question": "Who?", "answers": ["Ida Voss"]}
-        arguments = trl.GRPOConfig(
-            output_dir=str(tmp_path / reader), max_steps=2, per_device_train_batch_size=2, num_generations=4, seed=3,
-            max_completion_length=8, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
-            disable_tqdm=True, learning_rate=1e-2,
-        )  # fmt: skip
-        reward = SePerReward(tiny_scorer, reader=reader, price=0.0)
-        torch.manual_seed(0)
-        trainer = Sharding(
-            model=AutoModelForCausalLM.from_pretrained(tiny_reader),
-            reward_funcs=[reward, varied],
-            args=arguments,
-            train_dataset=Dataset.from_list([{**row, "passages": [text]} for text in PASSAGES[:4]]),
-            processing_class=AutoTokenizer.from_pretrained(tiny_reader),
-            peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
-        )
-        assert is_sharded(trainer)
-        if reader != "separate":
-            reward.attach(trainer)
-        trainer.train()
-        assert isinstance(trainer.model, FSDPModule)
-        assert not reward.failures
-        logged = ("rewards/seper/mean", "reward_std", "grad_norm")
-        return [row[name] for row in trainer.state.log_history for name in logged if name in row]
-
-    def rank(number):
-        os.environ |= {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "LOCAL_WORLD_SIZE": "2"}
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-        AcceleratorState._reset_state(reset_partial_state=True)
-        return log("policy-base"), log("separate")
-
-    (borrowed, separate), other = on_two_ranks(rank, tmp_path, seconds=300)
-    assert (borrowed, separate) == other
-    assert borrowed == pytest.approx(separate, abs=1e-6)
-    assert len(borrowed) == 6
-    assert min(borrowed[2::3]) > 0  # it trained
 
 
 def test_whole_policy_without_sharding():

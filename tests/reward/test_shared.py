@@ -9,7 +9,7 @@ from transformers import TrainerState
 from seper_reward.reward.beliefs import BeliefMemory, size_in_bytes
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import Rollout
-from seper_reward.reward.shared import cut, gather, scatter
+from seper_reward.reward.shared import cut
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime import distributed
 from seper_reward.scorer import SePerScorer
@@ -53,25 +53,6 @@ def lengths(asked):
     return results
 
 
-def in_turn(monkeypatch, requests, ranks):
-    """Return what every rank gets, if this process measures the parts of all ranks in turn."""
-    results = []
-    for rank in range(ranks):
-        monkeypatch.setattr("seper_reward.reward.shared.met", lambda rank=rank: (rank, ranks))
-        results.append(lengths(scatter(requests)))
-    monkeypatch.setattr("seper_reward.reward.shared.gathered", lambda own: results)
-    return gather(requests, results[-1])
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
-def test_gather_returns_results_in_order(monkeypatch, ranks):
-    contexts = [tuple((passage,) for passage in CORPUS[: number + 1]) for number in range(5)]
-    requests = [question(number, row, ("a", "bb")[: number % 3]) for number, row in enumerate(contexts)]
-    assert in_turn(monkeypatch, requests, ranks) == lengths(requests)
-    count = sum(len(request.contexts) for part in cut(requests, ranks) for request in part.values())
-    assert count == sum(map(len, contexts))  # each once
-
-
 def through_memory(asked, measure):
     found = BeliefMemory().recall(asked)
     while found.missing:
@@ -94,15 +75,6 @@ def test_findings_keep_the_contexts_that_did_not_fail():
     alone = [Asked("Who?", ("Ann",), asked.contexts[2:])]
     assert isinstance(through_memory(alone, measure)[0], UnscorableError)
     assert len(unread) == 3
-
-
-def test_gather_fails_both_parts_of_a_question(monkeypatch):
-    contexts = tuple((passage,) for passage in (*CORPUS[:3], Passage("x" * 7)))
-    requests = [question(0, contexts, ("a",)), question(1, ((),))]
-    assert all(0 in part for part in cut(requests, 2))
-    failed, measured = in_turn(monkeypatch, requests, 2)
-    assert isinstance(failed, UnscorableError)
-    assert measured == lengths(requests[1:])[0]
 
 
 def test_belief_memory_evicts_the_least_recent():

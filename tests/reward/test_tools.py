@@ -139,13 +139,6 @@ def test_read_rollouts_of_unnamed_results():
     assert [len(each.turns) for each in read(other, search_tools=["search"])] == [0]
 
 
-def test_read_rollouts_of_tags_needs_no_names():
-    text = f"<search>mill</search><information>{MILL}</information>Ida Voss"
-    for names in (None, ["search"]):
-        (rollout,) = read(text, passage_tag="information", search_tools=names)
-        assert found(rollout) == [MILL]
-
-
 def test_read_rollouts_with_passages_needs_no_names():
     turns = SimpleNamespace(turns=[], search=lambda query: MILL)
     both = [*play("python")[:2], *play("search")]
@@ -173,7 +166,6 @@ ERRORS = [
     '{"error": "Tool Ida Voss runs the mill\'s not found."}',
     '{"status": 503, "error": {"message": "no"}}',
     '{"isError": true, "content": [{"type": "text", "text": "no"}]}',
-    '{"content": [], "isError": true}',
     "{'isError': True, 'content': []}",
     '{"status": "error", "message": "no"}',
     "Error: search backend timed out",
@@ -181,12 +173,10 @@ ERRORS = [
     "Error 503: Service Unavailable",
     "HTTP 503 Service Unavailable",
     "HTTPError 503 for url",
-    "Exception: no",
     "requests.exceptions.ConnectionError: no",
     "Traceback (most recent call last):\n  File",
     "Error executing tool search: no",
     "Tool call failed: no",
-    "Search failed: no",
     "Request failed with status code 503",
     "Search timed out after 30 s",
     "Tool 'find' not found",
@@ -195,13 +185,11 @@ ERRORS = [
     '{"errors": [{"message": "no"}]}',
     '{"detail": "no such index"}',
     '{"detail": [{"loc": ["query"], "msg": "field required", "type": "missing"}], "status": 422}',
-    "429 Too Many Requests",
     "HTTP/1.1 503 Service Unavailable",
     "502 Bad Gateway\nnginx/1.18",
     "403 Forbidden: this index is private",
     "Rate limit exceeded. Try again in 20 seconds.",
     "Access Denied. You have no permission to view this.",
-    "Permission denied",
     "Daily quota exceeded.",
     "Invalid API key",
     "Connection refused",
@@ -209,7 +197,6 @@ ERRORS = [
     "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body></html>",
     "<!DOCTYPE html><html lang=en><title>Error 429 (Too Many Requests)!!1</title><p>Sorry.</html>",
     "<!DOCTYPE html>\n<html><head><title>search.example | 504: Gateway time-out</title></head><body>x</body></html>",
-    "<html><head><title>Access denied | search.example</title></head></html>",
     "<h1>Not Found</h1>The requested URL was not found on this server.",
 ]
 NO_ERRORS = [
@@ -219,7 +206,6 @@ NO_ERRORS = [
     "TypeError is raised by Python.",
     "Terror: a history.",
     "The search failed after three weeks, and the ship was given up.",
-    "The request timed out.",
     "Tool making is old. It was not found in the valley.",
     "Unknown tool marks were seen on the bone.",
     "HTTP 404 is a status.",
@@ -240,7 +226,6 @@ NO_ERRORS = [
     "Connection refused is a message of Unix.",
     "1912",
     "<html><head><title>The mill of Hallow</title></head><body>404 sheep graze there.</body></html>",
-    "<html><body>Ida Voss runs it.</body></html>",
     "<html><head><title>Forbidden | films of 1912</title></head></html>",
     "<p>403 steps lead to the mill.</p>",
     "Too many requests. " + "Ida Voss runs the mill. " * 20,

@@ -56,13 +56,6 @@ def flags(text):
     return re.findall(r"^  (?:-h, )?(--\w+)", text, re.MULTILINE)
 
 
-def test_parse_options_values():
-    words = ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b", "--mode", "fast"]
-    (found,) = parse_options((Command,), words, "act")
-    assert found == Command(output="x", limit=3, strict=True, stop=["a", "b"], mode="fast")
-    assert (found.reader, found.num_samples, found.share) == ("embedded", 10, 0.5)
-
-
 def test_help_shows_the_commands_own_options_first(capsys):
     text = shown(capsys)
     assert text.startswith("usage: seper-reward act [--config FILE.yaml] [--setting value ...]\n")

@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 import seper_reward.runtime.profiling
 from seper_reward.runtime.profiling import count, profiling, timed
 
@@ -21,23 +19,6 @@ def test_timed_nested_stages_count_once(monkeypatch):
     assert profile.seconds == {"inner": 5.0, "outer": 3.0}
     assert profile.total_seconds == 10.0
     assert profile.tokens == {"outer": 7, "inner": 5}
-
-
-def test_count_in_nested_blocks():
-    count(lambda: pytest.fail("nobody counts"))
-    with profiling() as outer:
-        count(lambda: {"calls": 1, "prompt_tokens": 5})
-        with profiling() as inner:
-            count(lambda: {"calls": 2})
-    assert inner.counts == {"calls": 2}
-    assert outer.counts == {"calls": 3, "prompt_tokens": 5}
-
-
-def test_timed_outside_of_profiling():
-    assert timed("a") is timed("b", tokens=3)
-    with profiling():
-        assert timed("a") is not timed("a")
-    assert timed("a") is timed("b")
 
 
 def test_profiling_blocks_may_end_in_any_order():
@@ -69,36 +50,3 @@ def test_profiling_sees_all_stages_of_a_question(tiny_scorer):
     assert 12 <= profile.tokens["draw"] <= 3 * 4 * 8
     assert profile.tokens["decode"] == profile.tokens["draw"] - 12  # the first are drawn from what the prompt gave
     assert 0 < sum(profile.seconds.values()) <= profile.total_seconds
-
-
-class Event:
-    """Events of an accelerator, a quarter of a second apart; it reaches one when somebody waits for it."""
-
-    made, reached = 0, 0
-
-    def __init__(self):
-        Event.made += 1
-        self.number = Event.made
-
-    def query(self):
-        return self.number <= Event.reached
-
-    def synchronize(self):
-        Event.reached = max(Event.reached, self.number)
-
-    def elapsed_time(self, end):
-        assert self.query()
-        assert end.query()
-        return 250.0 * (end.number - self.number)
-
-
-def test_device_seconds_are_read_from_events(monkeypatch):
-    monkeypatch.setattr("seper_reward.runtime.profiling._event", Event)
-    monkeypatch.setattr("seper_reward.runtime.profiling._MOST_EVENTS", 2)
-    with profiling() as profile:
-        for _ in range(3):
-            with timed("outer"), timed("inner"):
-                pass
-        assert Event.reached == 0  # no stage has waited
-    assert profile.device_seconds == {"outer": 3 * 0.75, "inner": 3 * 0.25}
-    assert profile.device_seconds == {"outer": 3 * 0.75, "inner": 3 * 0.25}

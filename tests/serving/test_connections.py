@@ -1,36 +1,11 @@
 """Clients that send slowly, and clients that have gone."""
 
-import json
-import socket
 import time
 
 import httpx2
 import pytest
 
 from tests.serving.helpers import ServerThread, held
-
-HEAD = b"POST /beliefs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-
-
-@pytest.fixture(scope="module")
-def running(tiny_scorer):
-    with ServerThread(tiny_scorer, token="secret") as serving:
-        yield serving
-
-
-def connected(running):
-    host, port = running.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
-
-
-def test_server_waits_for_a_slow_body(running):
-    body = json.dumps({"asked": [{"question": "Who?", "answers": ["x"], "contexts": [[]]}]}).encode()
-    length = b"Authorization: Bearer secret\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with connected(running) as connection:
-        connection.sendall(HEAD + length)
-        time.sleep(1.0)
-        connection.sendall(body)
-        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def test_server_drops_questions_of_a_gone_client(tiny_scorer):

@@ -11,13 +11,12 @@ import httpx2
 import pytest
 
 from seper_reward.client import SePerClient
-from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.scorer import SePerScorer
 from seper_reward.serving.bodies import RolloutBody, RolloutFormat, read_bodies
 from seper_reward.serving.scoring import Limits
 from seper_reward.types import Asked, Passage
-from tests.helpers import ENVIRONMENT, VARIANTS
+from tests.helpers import ENVIRONMENT
 from tests.serving.helpers import LIMITS, ServerThread, held
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
@@ -56,15 +55,6 @@ def test_utilities_of_passages(server, tiny_scorer):
     assert [row["passage_ids"] for row in found[0]["utilities"]] == [[""], ["7"]]
 
 
-def test_utilities_of_sets_of_passages(server, tiny_scorer):
-    body = {"question": QUESTION, "answers": ANSWERS, "passage_sets": [[MILL, SHEEP], [SHEEP]]}
-    (found,) = SePerClient(server.url).utilities([body])
-    sets = [(), (Passage(MILL), Passage(SHEEP)), (Passage(SHEEP),)]
-    expected = [belief.seper for belief in tiny_scorer.beliefs(QUESTION, ANSWERS, sets)]
-    assert [found["seper"], *(row["seper"] for row in found["utilities"])] == near(expected)
-    assert found["utilities"][0]["delta_seper"] == pytest.approx(expected[1] - expected[0], abs=1e-5)
-
-
 COLUMNS = {
     "completions": ["Ida Voss", "Bob", "", "x"],
     "question": [QUESTION] * 3 + [LONG],
@@ -73,9 +63,9 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_reward_by_url(server, tiny_scorer, name):
-    by_url, in_process = (SePerReward(each, **VARIANTS[name], price=0.1) for each in (server.url, tiny_scorer))
+@pytest.mark.parametrize("weights", [{"answer_weight": 0.0}, {"gain_weight": 0.0, "closed_book": True}, {}])
+def test_reward_by_url(server, tiny_scorer, weights):
+    by_url, in_process = (SePerReward(each, **weights, price=0.1) for each in (server.url, tiny_scorer))
     logged = {}
     rewards = by_url(**COLUMNS, log_metric=lambda name, value: logged.setdefault(name, []).append(value))
     assert rewards == near(in_process(**COLUMNS))
@@ -83,18 +73,6 @@ def test_reward_by_url(server, tiny_scorer, name):
     assert rewards[2] is None
     assert logged["seper/unscored"] == [float(value is None) for value in rewards]
     assert by_url(**COLUMNS) == rewards
-
-
-# more aliases than a request may have
-@pytest.mark.parametrize("aliases", [1, pytest.param(300, marks=pytest.mark.slow)])
-def test_reward_by_url_of_odd_passages(server, tiny_scorer, aliases):
-    results = (f"[1] \n[2] {MILL}", SHEEP * 500, MILL)  # a blank passage, a long one, and an ordinary one
-    answers = [["Ann"], ["Ann"], [f"Ann {at}" for at in range(aliases)]]
-    columns = {"question": ["Who?"] * 3, "answers": answers}
-    columns["completions"] = [[{"role": "tool", "content": text}, {"role": "assistant"}] for text in results]
-    by_url, in_process = (SePerReward(each, answer_weight=0.0)(**columns) for each in (server.url, tiny_scorer))
-    assert None not in in_process
-    assert by_url == near(in_process)
 
 
 def test_reward_by_url_without_torch(server, tiny_scorer):
@@ -149,68 +127,6 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     turns = found["turn_rewards"]  # who asked for the passages of the first and the fifth is not known
     assert turns == [None, [found["rewards"][1]], None, None, None, [found["rewards"][5]], None, None]
     assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)(**COLUMNS)[1]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ('"question": " "', "question"),
-        ('"answers": []', "queries.0.answers"),
-        ('"answers": [["x"], ["y"]]', "answers.0"),
-        ('"passages": []', "either passages or passage_sets"),
-        ('"passages": [{}]', "passages.0.text"),
-        ('"passage": ["y"]', "queries.0.passage: Extra"),
-        ('"question": "LONG"', "at most 100000 characters"),
-        ('"passages": [{"text": "y", "extra": [NaN]}]', "finite numbers"),
-        ('"passages": [{"text": "y", "extra": DEEP}]', "at most 64 deep"),
-        ('"passages": [{"text": "y", "extra": "\\ud800"}]', "expected Unicode"),
-    ],
-)
-def test_utilities_refuse_a_bad_query(server, changes, message):
-    """Before it is measured: the answer would have held it, or the arithmetic would have failed."""
-    refused(
-        server,
-        "/utilities",
-        f'{{"queries": [{{"question": "x", "answers": ["x"], "passages": ["y"], {changes}}}]}}',
-        message,
-    )
-
-
-@pytest.mark.parametrize(
-    ("field", "in_rollout", "message"),
-    [
-        ('"variant": "both"', "", "variant: Extra"),
-        ('"answer_weight": -1', "", "answer_weight"),
-        ('"gain_weight": -1', "", "gain_weight"),
-        ('"price": -1', "", "greater than or equal to 0"),
-        ('"price": 1e999', "", "finite numbers"),
-        ('"price": 1e308', "", "less than or equal to"),
-        ('"price": 0', ', "completion": DEEP', "at most 64 deep"),
-        ('"price": 0', ', "\\ud800": 1', "expected Unicode"),
-    ],
-)
-def test_rewards_refuse_a_bad_body(server, field, in_rollout, message):
-    refused(
-        server, "/rewards", f'{{"rollouts": [{{"question": "x", "answers": ["x"]{in_rollout}}}], {field}}}', message
-    )
-
-
-@pytest.mark.parametrize("text", ['{"asked": []}', '{"asked": [{"question": "\\ud800", "answers": ["x"]}]}', "{"])
-def test_beliefs_refuse_a_bad_body(server, text):
-    refused(server, "/beliefs", text)
-
-
-def refused(server, path, text, message="", kind="application/json"):
-    content = text.replace("DEEP", '{"a": ' * 700 + "1" + "}" * 700).replace("LONG", "x" * 100_001).encode()
-    answer = httpx2.post(f"{server.url}{path}", content=content, headers={"Content-Type": kind})
-    assert answer.status_code == 422, answer.text
-    assert message in answer.json()["detail"]
-    assert len(answer.text) < 1000  # the body is not given back
-
-
-def test_bodies_need_their_kind(server):
-    kind = "application/x-www-form-urlencoded"  # of curl -d
-    refused(server, "/beliefs", "{}", f"expected the header Content-Type: application/json, got {kind}", kind)
 
 
 def test_server_limits_tokens(tiny_scorer):
@@ -329,31 +245,11 @@ def test_server_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
         ) == [0.0]  # it asked again
 
 
-def test_server_returns_null_for_a_bug(stuck):
-    server, hold = stuck
-    hold.fails["A?"] = RuntimeError("a bug")
-    hold.may_go_on.set()
-    answer = post(server, "/beliefs", body("A?", "B?")).json()
-    assert [each is None for each in answer["results"]] == [True, False]
-    assert answer["reasons"] == ["RuntimeError: a bug", None]
-
-
 def test_server_describes_itself(server, tiny_scorer):
     about = httpx2.get(f"{server.url}/scorer").json()
     assert about["reader_weights"] == tiny_scorer.sampler.weights_hash
     assert httpx2.get(f"{server.url}/docs").headers["content-type"].startswith("text/html")
     assert httpx2.get(f"{server.url}/openapi.json").json()["paths"].keys() >= {"/beliefs", "/utilities", "/rewards"}
-
-
-def test_rewards_of_passages_between_tags(tiny_scorer):
-    searched = f"<search>mill</search><information>{MILL}</information>\nAnswer: Ida Voss<|im_end|>"
-    rollouts = [{"question": QUESTION, "answers": ANSWERS, "completion": said} for said in (searched, "Ida Voss")]
-    weights, columns = {"closed_book": True, "price": 0.1}, {"question": [QUESTION] * 2, "answers": [ANSWERS] * 2}
-    expected = SePerReward(tiny_scorer, **weights)(**columns, completions=["Ida Voss"] * 2, passages=[[MILL], []])
-    with ServerThread(tiny_scorer, weights=RewardWeights(**weights), reading=RolloutFormat("information")) as server:
-        found = post(server, "/rewards", {"rollouts": rollouts}).json()
-    assert found["rewards"] == near(expected)
-    assert [score["cost"] for score in found["scores"]] == [0.1, 0.0]
 
 
 def test_read_bodies_of_the_responses_api():
@@ -373,3 +269,51 @@ def test_read_bodies_of_the_responses_api():
     (rollout,) = read_bodies([body], RolloutFormat(None, "Said: (.*)", ("search",)))
     assert (rollout.passages, rollout.answer) == ((Passage(SHEEP),), "Ida Voss.")
     assert rollout.calls == (0, 1, 0)
+
+
+def a_query(changes):
+    return "/utilities", f'{{"queries": [{{"question": "x", "answers": ["x"], "passages": ["y"], {changes}}}]}}'
+
+
+def a_rollout(field, more=""):
+    return "/rewards", f'{{"rollouts": [{{"question": "x", "answers": ["x"]{more}}}], {field}}}'
+
+
+@pytest.mark.parametrize(
+    ("request_of", "message"),
+    [
+        (a_query('"question": " "'), "question"),
+        (a_query('"answers": []'), "queries.0.answers"),
+        (a_query('"answers": [["x"], ["y"]]'), "answers.0"),
+        (a_query('"passages": []'), "either passages or passage_sets"),
+        (a_query('"passages": [{}]'), "passages.0.text"),
+        (a_query('"passage": ["y"]'), "queries.0.passage: Extra"),
+        (a_query('"question": "LONG"'), "at most 100000 characters"),
+        (a_query('"passages": [{"text": "y", "extra": [NaN]}]'), "finite numbers"),
+        (a_query('"passages": [{"text": "y", "extra": DEEP}]'), "at most 64 deep"),
+        (a_query('"passages": [{"text": "y", "extra": "\\ud800"}]'), "expected Unicode"),
+        (a_rollout('"variant": "both"'), "variant: Extra"),
+        (a_rollout('"answer_weight": -1'), "answer_weight"),
+        (a_rollout('"gain_weight": -1'), "gain_weight"),
+        (a_rollout('"price": -1'), "greater than or equal to 0"),
+        (a_rollout('"price": 1e999'), "finite numbers"),
+        (a_rollout('"price": 1e308'), "less than or equal to"),
+        (a_rollout('"price": 0', ', "completion": DEEP'), "at most 64 deep"),
+        (a_rollout('"price": 0', ', "\\ud800": 1'), "expected Unicode"),
+        (("/beliefs", '{"asked": []}'), ""),
+        (("/beliefs", '{"asked": [{"question": "\\ud800", "answers": ["x"]}]}'), ""),
+        (("/beliefs", "{"), ""),
+        (
+            ("/beliefs", "{}", "text/plain"),
+            "the header Content-Type: application/json, got text/plain",
+        ),  # as of curl -d
+    ],
+)
+def test_server_refuses_a_bad_body(server, request_of, message):
+    """Before it is measured: the answer would have held it, or the arithmetic would have failed."""
+    path, text, kind = (*request_of, "application/json")[:3]
+    content = text.replace("DEEP", '{"a": ' * 700 + "1" + "}" * 700).replace("LONG", "x" * 100_001).encode()
+    answer = httpx2.post(f"{server.url}{path}", content=content, headers={"Content-Type": kind})
+    assert answer.status_code == 422, answer.text
+    assert message in answer.json()["detail"]
+    assert len(answer.text) < 1000  # the body is not given back

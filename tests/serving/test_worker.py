@@ -81,15 +81,6 @@ def test_worker_keeps_faults_apart(busy):
     assert len(good.result(30).beliefs) == 1
 
 
-def test_worker_does_not_repeat_an_unscorable_question(busy):
-    worker, hold = busy()
-    futures = worker.submit([ask((), question="long " * 600), ask((), (MILL,)), ask((SHEEP,))])
-    hold.may_go_on.set()
-    wait(futures)
-    assert len(hold.blocks) == 2
-    assert isinstance(futures[0].exception(), UnscorableError)
-
-
 def test_worker_fails_one_block_without_an_engine(busy):
     worker, hold = busy()
     futures = worker.submit([ask(()), ask((), question="Where?")])

@@ -3,7 +3,6 @@
 import os
 
 import torch
-from accelerate.state import AcceleratorState
 from transformers import Trainer, TrainingArguments
 
 from tests.helpers import on_two_ranks
@@ -26,7 +25,6 @@ def test_gradients_are_shared_after_an_evaluation(tmp_path):
 
     def rank(number):
         os.environ |= {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "LOCAL_WORLD_SIZE": "2"}
-        AcceleratorState._reset_state(reset_partial_state=True)
         arguments = TrainingArguments(
             str(tmp_path / "out"), use_cpu=True, max_steps=1, max_grad_norm=0.0, per_device_train_batch_size=1,
             learning_rate=0.1, optim="sgd", lr_scheduler_type="constant", report_to="none", save_strategy="no",

@@ -1,10 +1,7 @@
 """The policy's recipe on a tiny model: it runs, measures, resumes, saves; its summaries by hand."""
 
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,22 +11,18 @@ from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.policies import Episode
 from seper_reward.reader.loading import READER_HUB_ID
-from seper_reward.reader.prompts import STYLES
-from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
+from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime import pretrained
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.pretrained import base_of_adapter
 from seper_reward.types import Passage, Query
-from tests.helpers import ENVIRONMENT, cells, run_block
+from tests.helpers import cells, run_block
 from trainers import policy
 from trainers.models import name_base
 from trainers.runs import locked
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -115,17 +108,6 @@ def test_main_saves_a_policy_for_peft_and_transformers_alone(settings, tmp_path,
     run_block(card, run / "model")
 
 
-@pytest.mark.slow
-def test_main_may_hold_a_warmed_up_policy_near_its_start(settings, tmp_path):
-    assert policy.main([*settings, "--max_steps", "1"]) == 0
-    settings[settings.index("--init_adapter") + 1] = str(tmp_path / "run" / "model")
-    again = [*settings, "--reader", "policy-base", "--beta", "0.1", "--logging_steps", "1"]
-    assert policy.main([*again, "--output_dir", str(tmp_path / "held")]) == 0
-    kl = [row["kl"] for row in read_lines(tmp_path / "held" / "training.jsonl") if "kl" in row]
-    assert len(kl) == 2
-    assert kl[0] == pytest.approx(0, abs=1e-6)  # it starts where it is held
-
-
 def test_main_with_credit_per_turn_and_own_questions(settings, tmp_path, lane_questions):
     # `--groups` is given again, as a finished run proposes
     own = [*settings, "--input", str(lane_questions), "--groups", lane_questions.stem, "--split_by", "passage"]
@@ -158,37 +140,6 @@ def test_main_trains_all_weights(settings, tmp_path):
         policy.main([*settings, "--reader", "policy-base", "--output_dir", str(tmp_path / "other")])
     model = ["--model", str(tmp_path / "run" / "model"), "--evaluate_only", "true"]  # as it suggests
     assert policy.main([*settings, *model, "--init_adapter", "none", "--output_dir", str(tmp_path / "other")]) == 0
-
-
-@pytest.mark.slow
-def test_main_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
-    settings += ["--lr_scheduler_type", "constant", "--learning_rate", "0.01", "--beta", "0.1"]  # something to learn
-    assert policy.main(settings) == 0
-    settings[settings.index("--output_dir") + 1] = str(tmp_path / "longer")
-    for steps in ("1", "2"):
-        assert policy.main([*settings, "--max_steps", steps]) == 0
-    whole, longer = (load_file(tmp_path / run / "model" / "adapter_model.safetensors") for run in ("run", "longer"))
-    with pytest.raises(ValueError, match="has done 2 steps, got max_steps=1"):
-        policy.main([*settings, "--max_steps", "1"])
-    assert whole.keys() == longer.keys()
-    assert all(torch.equal(whole[name], longer[name]) for name in whole)
-
-
-@pytest.mark.slow
-def test_main_on_two_processes_logs_to_wandb(settings, tmp_path):
-    pytest.importorskip("wandb")
-    settings += ["--reader", "policy-base", "--report_to", "wandb", "--log_completions", "true"]
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone",
-         "-m", "trainers.policy", *settings, "--logging_steps", "1"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert {"before", "after", "never_search", "always_search"} < set(results_of(tmp_path / "run"))
-    (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
-    for name in (b"train/seper/search_rate", b"frac_reward_zero_std", b"completions", b"before/accuracy"):
-        assert name in log.read_bytes()
 
 
 KNOWN, NEEDED, LOST = (
@@ -264,13 +215,3 @@ def test_main_refuses_a_used_folder_and_two_readers(settings, tmp_path):
 def test_config_without_a_warm_up_says_what_to_do(tmp_path):
     with pytest.raises(ValueError, match=r"warm up first with `seper-reward train sft"):
         policy.PolicyConfig(init_adapter=str(tmp_path))
-
-
-def test_rows_of_queries_are_read_as_rollouts():
-    queries = [Query("1", "Who runs the mill?", ("Ida", "Ida Voss")), Query("2", "Who rows?", ("Bob",))]
-    rows = policy.rows_of(queries, STYLES["brief"])
-    assert rows["prompt"][0][0]["content"] == "Answer the question in a few words.\nQuestion: Who runs the mill?"
-    assert rows["answers"] == [["Ida", "Ida Voss"], ["Bob"]]
-    read = read_rollouts(rows["question"], rows["answers"], ["Ida Voss", "Ann"], None, None)
-    assert [rollout.answers for rollout in read] == [query.answers for query in queries]
-    assert [exact_match(rollout.answer, rollout.answers) for rollout in read] == [1, 0]

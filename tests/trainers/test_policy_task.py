@@ -14,7 +14,6 @@ from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import shared_keys
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.environment import search_environment
-from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.reward.turns import NO_MORE, NOTHING_FOUND
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
@@ -64,17 +63,6 @@ def test_search_tool_words_results_as_the_reader_is_asked():
     tool.reset("Who rows?")
     assert tool.turns == []
     assert "Question: Who rows?" in tool.search("boat")
-
-
-def test_read_rollouts_of_search_tool_have_its_passages():
-    tool = new_tool()
-    result = tool.search("mill")
-    call = {"role": "assistant", "tool_calls": [{"function": {"name": "search", "arguments": {"query": "mill"}}}]}
-    messages = [call, {"role": "tool", "name": "search", "content": result}, {"role": "assistant", "content": "Ann"}]
-    (rollout,) = read_rollouts(["Who?"], [["Ann"]], [messages], None, [tool])
-    assert rollout.passages == (A,)
-    assert rollout.turns[0].query == "mill"
-    assert rollout.answer == "Ann"
 
 
 def test_simple_query_knows_the_question_only():

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -15,10 +14,8 @@ from seper_reward.options import ModelOptions
 from seper_reward.retrieval import next_query
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
-from tests.helpers import launch, on_two_ranks, write_rows
-from tests.tiny_models import without_dropout
+from tests.helpers import on_two_ranks
 from trainers import reranker, retriever
-from trainers.ranking import run
 from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, rerank, train
 
 MILL = Query(
@@ -106,34 +103,6 @@ def test_load_cross_encoder_is_whole_on_each_process(tiny_start, tmp_path):
 
     first, second = on_two_ranks(load, tmp_path)
     assert first == second == tiny_start.bert.embeddings.word_embeddings.weight.sum().item()
-
-
-@pytest.mark.slow
-def test_main_on_two_processes_learns_as_on_one(
-    retriever_settings, lane_questions, tmp_path, tiny_encoder, monkeypatch
-):
-    monkeypatch.setattr(run, "RESOLUTION", 0.0)  # all questions of the tiny reader are learned
-    rows = [json.loads(line) for line in lane_questions.read_text().splitlines()]
-    # pairs, since the loss is a mean over the pairs of a process's batch
-    write_rows(lane_questions, [{**row, "passages": row["passages"][:2]} for row in rows[:12]])
-    still = without_dropout(tiny_encoder, tmp_path / "still")
-    words = [*retriever_settings, "--retriever", str(tiny_encoder), "--model", str(still), "--max_steps", "3"]
-    words += ["--candidates", "given", "--eval_readers", "none"]
-
-    def train_with(name, batch):
-        return reranker.main([*words, "--output_dir", str(tmp_path / name), "--per_device_train_batch_size", batch])
-
-    launch(partial(train_with, "two", "1"), tmp_path)
-    assert train_with("one", "2") == 0
-    labels, results = (
-        [(tmp_path / name / file) for name in ("one", "two")] for file in ("labels.jsonl", "results.json")
-    )
-    assert len({"\n".join(sorted(path.read_text().splitlines())) for path in labels}) == 1
-    one, two = (json.loads(path.read_text()) for path in results)
-    assert one["after"] == two["after"]
-    first, other = ([row["loss"] for row in result["log"]] for result in (one, two))
-    assert len(first) == 3
-    assert other == pytest.approx(first, rel=1e-3)
 
 
 def test_quantize_by_hand():

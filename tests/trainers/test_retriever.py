@@ -11,7 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from seper_reward import load_labels
-from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler
+from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
 from seper_reward.retrieval import DenseRetriever
@@ -228,16 +228,6 @@ def test_label_leaves_out_a_question_without_a_number(tmp_path, capsys):
     assert "question id='b' left out: the labeler returned nan" in capsys.readouterr().err
 
 
-def test_label_keeps_the_order_and_leaves_out_what_fails(tiny_scorer, capsys):
-    texts = ["Who built the mill?", "why " * 600, *(f"Who burned mill {n}?" for n in range(4))]
-    passages = (Passage("Ann did.", id="a"), Passage("No.", id="b"))
-    queries = [Query(str(at), question, ("Ann",), passages) for at, question in enumerate(texts)]
-    labels, _ = label(DeltaSePerLabeler(tiny_scorer), queries, "delta_seper")
-    assert [row.query.id for row in labels] == list("02345")
-    assert "question id='1' left out" in capsys.readouterr().err
-    assert labels[-1].labels == pytest.approx(DeltaSePerLabeler(tiny_scorer).label(queries[-1]).labels, abs=1e-2)
-
-
 def test_read_questions_splits_by_id(lane_questions):
     config = RetrieverConfig(input=str(lane_questions), test_share=0.25, dev_share=0.25)
     split = read_questions(config)
@@ -355,12 +345,3 @@ def test_train_once_on_paths_learns_a_second_hop(tmp_path, tiny_encoder):
     assert set(two[:2]) == {"0", "1"}  # the first list has equal labels for both
     one, two = found("singles", (1, 2))
     assert one[:2] == two[:2] == ["0", "2"]
-
-
-@pytest.mark.slow
-def test_main_learns_and_measures_two_hops_by_marks(settings, tmp_path, lane_questions):
-    lane_questions.write_text(lane_questions.read_text().replace('"relevant": false', '"relevant": true'))
-    settings += ["--labeler", "gold", "--learn_from", "paths", "--hops", "2"]
-    assert retriever.main([*settings, "--eval_top_k", "2"]) == 0
-    assert set(results_of(tmp_path / "run")["after"]) >= {"recall@2", "seper@2", "exact_match@2", "seper@2_held_out"}
-    assert "[SEP]" in (tmp_path / "run" / "model" / "README.md").read_text()

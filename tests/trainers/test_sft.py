@@ -140,11 +140,3 @@ def test_new_trainer_warms_a_policy_up_on_its_own_task(tiny_reader, tiny_entailm
     assert len(calls) == 4
     trainer.train()
     assert (tmp_path / "out" / "cache.sqlite").is_file()
-
-
-def test_main_warms_up_the_model_of_its_policy(tmp_path, monkeypatch):
-    (tmp_path / "policy.yaml").write_text("model: org/mine\n")
-    trained = []
-    monkeypatch.setattr(sft, "train", lambda config, arguments: trained.append(config.model))
-    sft.main(["--data", "policy", "--policy", str(tmp_path / "policy.yaml"), "--output_dir", str(tmp_path / "out")])
-    assert trained == ["org/mine"]

@@ -12,16 +12,15 @@ import pytest
 import torch
 
 from seper_reward import SePerReward, SePerScorer
-from seper_reward.cli import main
 from seper_reward.options import ReaderOptions
-from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.engine.engine_sampler import EngineSampler, load_sampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
-from seper_reward.runtime.cache import Cache
-from seper_reward.types import Asked, UnscorableError, unwrap
+from seper_reward.runtime.pretrained import LoadedModel
+from seper_reward.types import UnscorableError, unwrap
 from tests.completions_server import prompts_of
-from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until, write_rows
+from tests.helpers import PROMPTS, as_query, asking, engine, leaves_of, rebuilt, until
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -233,6 +232,12 @@ def test_the_other_server_steps_in(tiny_sampler, serve):
     assert len(bad.requests) <= 1 + len(PROMPTS)  # once it failed, it comes last
 
 
+def test_an_engine_needs_the_name_of_a_reader(tiny_sampler):
+    loaded = LoadedModel(tiny_sampler.model, tiny_sampler.tokenizer, "tiny")
+    with pytest.raises(ValueError, match="engine runs the reader itself"):
+        load_sampler(ReaderOptions(engine=["http://127.0.0.1:9/v1"]), loaded)
+
+
 def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
     server, other = serve(), serve(model="other")
     with socket.socket() as free:
@@ -259,16 +264,6 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
     server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
     with pytest.raises(ValueError, match="serves one, two; name one as MODEL@URL"):
         EngineSampler(ReaderOptions(engine=[server.url]), tiny_sampler.tokenizer)
-
-
-@pytest.mark.parametrize("url", ["http://localhost/v1?token=s3cret", "http://me:s3cret@localhost/v1"])
-@pytest.mark.parametrize("words", [["--labeler", "gold"], []])
-def test_a_secret_in_a_url_is_written_nowhere(tmp_path, capsys, url, words):
-    assert main(["label", "--output_dir", str(tmp_path / "out"), "--engine", url, *words]) == 2
-    shown = capsys.readouterr()
-    assert "put the key into $SEPER_ENGINE_API_KEY" in shown.err
-    assert "s3cret" not in shown.err + shown.out
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("status", [401, 422])
@@ -310,42 +305,15 @@ def test_another_tokenizer_is_refused(tiny_sampler, serve):
 
 def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_judge, serve):
     server = serve(fault=lambda body: time.sleep(0.05))
-    queries = [
-        as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(8)
-    ]
+    queries = [replace(as_query(QUESTION), id=str(at), question=f"Who built mill {at}?") for at in range(8)]
     scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
-    batches = ahead(scorer.reader, [[query] for query in queries], scorer.known_answers)
-    found = [(query.id, scorer.utilities([query])[0]) for (query,) in batches]
-    # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
-    alone = rebuilt(tiny_sampler, max_batch_tokens=1)
-    local = SePerScorer(alone, tiny_judge, prompt="brief")
-    texts, expected = [], []
-    for (name, utilities), query in zip(found, queries, strict=True):
-        assert name == query.id
-        for one, other in zip(utilities, local.utilities([query])[0], strict=True):
-            texts += [*drawn(one.belief), *drawn(one.baseline)]
-            expected += [*drawn(other.belief), *drawn(other.baseline)]
-    # nearly all: a random reader's tokens are near-ties, and low bits turn some
-    assert sum(one == other for one, other in zip(texts, expected, strict=True)) >= 0.9 * len(texts)
+    found = []
+    for (query,) in ahead(scorer.reader, [[query] for query in queries], scorer.known_answers):
+        assert len(scorer.utilities([query])[0]) == 2
+        found.append(query)
+    assert found == queries
     assert sum(body["n"] == 4 for body in server.requests) == 3 * 8
     assert server.most_in_flight > 8
-
-
-def test_in_process_nothing_is_read_ahead(tiny_scorer):
-    read = []
-    queries = (read.append(number) or replace(as_query(QUESTION), id=str(number)) for number in range(3))
-    for (query,) in ahead(tiny_scorer.reader, ([query] for query in queries), tiny_scorer.known_answers):
-        assert len(read) == int(query.id) + 1
-
-
-def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny_judge, serve):
-    scorer = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
-    long = replace(as_query(QUESTION), question="why " * 600)
-    (kept,) = ahead(scorer.reader, [[as_query(QUESTION), long]], scorer.known_answers)
-    assert kept[1] is long
-    scorer.utilities([kept[0]])[0]
-    with pytest.raises(UnscorableError, match="no room"):
-        scorer.utilities([kept[1]])[0]
 
 
 def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
@@ -354,41 +322,9 @@ def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
     same(other.sample(asking(PROMPTS)), tiny_sampler.sample(asking(PROMPTS)))
 
 
-def rows(count):
-    return [{**QUESTION, "id": f"q{number}", "question": f"Who built mill {number}?"} for number in range(count)]
-
-
-@pytest.fixture
-def label(tiny_reader, tiny_entailment, tmp_path):
-    source = write_rows(tmp_path / "data.jsonl", rows(6))
-
-    def words(output, *more):
-        fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief"
-        rest = f"--judge {tiny_entailment} --num_samples 4 --max_new_tokens 8"
-        kind = "--device cpu --dtype float32"
-        return ["label", *fixed.split(), *rest.split(), *kind.split(), *more]
-
-    return words
-
-
 def drawn(belief):
     """Return the drawn texts in alphabetical order; in this process gold answers that were not drawn stand behind."""
     return sorted(text for text, count in zip(belief.responses, belief.counts, strict=True) for _ in range(count))
-
-
-@pytest.mark.slow
-def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp_path, serve, capsys):
-    assert main(label("whole", "--engine", serve().url)) == 0
-    dying = serve()
-    dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url)) == 2
-    error = capsys.readouterr().err
-    assert "no engine answered" in error
-    assert "Traceback" not in error
-    assert not (tmp_path / "out" / "labels.jsonl").exists()
-    assert (tmp_path / "out" / "progress" / "process-0.jsonl").read_text().count("\n") in (1, 2)
-    assert main(label("out", "--engine", serve().url)) == 0
-    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "whole" / "labels.jsonl").read_bytes()
 
 
 def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
@@ -409,22 +345,6 @@ def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
     for text in whole:  # needs no end
         (one,), (other,) = (leaves_of(each, PROMPTS[:1], [text]) for each in (on_servers, sampler))
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
-
-
-def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judge, serve, tmp_path):
-    cache = Cache(tmp_path / "cache.sqlite")
-    server = serve()
-    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief", cache=cache)
-    plain = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
-    (here,), (there,) = plain.utilities([QUESTION]), scorer.utilities([QUESTION])
-    for one, other in zip(here, there, strict=True):
-        assert one.belief.answer_log_prob == pytest.approx(other.belief.answer_log_prob, abs=1e-3)
-        assert one.belief.unseen_mass == pytest.approx(other.belief.unseen_mass, abs=1e-3)
-        assert other.combined is not None
-    asked = len(server.requests)
-    scorer.reader.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))], scorer.known_answers)
-    assert scorer.utilities([QUESTION]) == [there]
-    assert len(server.requests) == asked  # all of it was in the cache
 
 
 @pytest.mark.parametrize("options", [{"reads_prompts": False}, {"names_ids": False}])

@@ -1,7 +1,6 @@
 """The engine against a real vLLM with the embedded reader: `make engine-test` sets it up and runs this."""
 
 import json
-import math
 import os
 import subprocess
 from dataclasses import replace
@@ -14,18 +13,13 @@ from peft import LoraConfig, get_peft_model
 from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM
 
-from seper_reward import SePerScorer
 from seper_reward.cli import main
-from seper_reward.data.demo import CORPUS, QUESTIONS
-from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import estimate
 from seper_reward.estimators.seper import Estimator
-from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.options import ModelOptions, ReaderOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import Request
 from seper_reward.runtime.codec import from_json
 from seper_reward.types import Responses
@@ -77,14 +71,6 @@ def test_log_probs_are_those_of_the_reader_in_process(local, url, drawn):
         assert [(row.texts, row.finished) for row in sampled] == [(row.texts, row.finished) for row in greedy]
 
 
-def test_log_probs_of_given_texts(local, url):
-    texts = [" honey", " in 1840", " 4 or so"]
-    for one, other in zip(
-        on_engine(local, url).log_probs(PROMPTS, texts), local.log_probs(PROMPTS, texts), strict=True
-    ):
-        torch.testing.assert_close(one, other, atol=5e-3, rtol=1e-3)
-
-
 def test_probabilities_of_gold_answers_are_those_in_process(local, url):
     engine = on_engine(local, url)
     assert engine.knows_leaves
@@ -108,54 +94,6 @@ def test_first_tokens_follow_the_readers_distribution(local, url):
     rest = len(first) - sum(expected)
     assert min(*expected, rest) > 4  # else the test would not mean much
     assert chisquare([*observed, len(first) - sum(observed)], [*expected, rest]).pvalue > 0.001
-
-
-def test_stop_strings_end_a_response_where_they_do_in_process(local, url):
-    """A greedy reader, told to stop at a space: its responses begin with one, which ends nothing."""
-    options = {"temperature": 0.0, "num_samples": 1, "stop": (" ", ".")}
-    prompts = ["The mill stands in", "Bees make", "She said:"]
-    expected = rebuilt(local, **options).sample(asking(prompts))
-    found = on_engine(local, url, **options).sample(asking(prompts))
-    assert [(row.texts, row.token_ids, row.finished) for row in found] == [
-        (row.texts, row.token_ids, row.finished) for row in expected
-    ]
-    assert any(row.texts[0] and local.tokenizer.decode(row.token_ids[0])[0] == " " for row in expected)
-
-
-def test_labels_are_the_same_in_distribution(local, url):
-    """Within the joint standard error, of 20 samples each; of equal samples it is 0, whatever their number."""
-    judge = EntailmentScorer.from_pretrained(options=ModelOptions(dtype="float32", device="cpu"))
-    queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::50]
-    here = SePerScorer(rebuilt(local, num_samples=20), judge, prompt="brief")
-    there = SePerScorer(on_engine(local, url, num_samples=20), judge, prompt="brief")
-    apart = []
-    for on_server, in_process in zip(there.utilities(queries), here.utilities(queries), strict=True):
-        for one, other in zip(on_server, in_process, strict=True):
-            apart.append((one.delta_seper - other.delta_seper) / (math.hypot(one.std_error, other.std_error) + 0.02))
-    assert len(apart) >= 8
-    assert max(map(abs, apart)) < 3.5
-    assert abs(sum(apart)) / math.sqrt(len(apart)) < 3
-
-
-def test_the_command_labels_on_it(url, tmp_path):
-    words = f"label --limit 3 --output_dir {tmp_path} --engine {url} --num_samples 4"
-    assert main([*words.split(), "--device", "cpu", "--dtype", "float32"]) == 0
-    assert json.loads((tmp_path / "summary.json").read_text())["questions"] == 3
-    assert json.loads((tmp_path / "provenance.json").read_text())["decides"]["reader"] == "reader"
-
-
-def test_a_server_that_shows_tempered_log_probs_is_refused(local, folder):
-    with vllm_server(folder / "reader", folder / "log-2.txt", "--logprobs-mode", "processed_logprobs") as url:
-        on_engine(local, url)
-        with pytest.raises(ValueError, match="not the model's own at temperature 1"):
-            on_engine(local, url, temperature=0.6)
-
-
-def test_prompts_of_the_builder_fit_the_servers_window(local, url):
-    engine = on_engine(local, url)
-    assert engine.max_prompt_tokens == 2048 - 12
-    long = PromptBuilder(engine.tokenizer, "brief", max_prompt_tokens=engine.max_prompt_tokens)
-    assert engine.sample(asking([long.build("Who? " * 200 + "why?")]))[0].texts
 
 
 def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkeypatch):

@@ -70,13 +70,9 @@ def tokenizer() -> Any:
 def long_rope(switch: int) -> dict[str, Any]:
     """Return the fields of a configuration whose rotary factors change beyond so many tokens."""
     rope = {
-        "rope_type": "longrope",
-        "rope_theta": 10_000.0,
-        "short_factor": [1.0] * 8,
-        "long_factor": [4.0] * 8,
-        "original_max_position_embeddings": switch,
-        "factor": 6.4,
-    }
+        "rope_type": "longrope", "rope_theta": 10_000.0, "short_factor": [1.0] * 8, "long_factor": [4.0] * 8,
+        "original_max_position_embeddings": switch, "factor": 6.4,
+    }  # fmt: skip
     return {"rope_parameters": rope, "original_max_position_embeddings": switch}
 
 

@@ -92,17 +92,6 @@ def test_long_rope_is_read_as_in_a_batch_of_its_own(words):
             torch.testing.assert_close(log_probs, expected, atol=1e-3, rtol=0)
 
 
-def test_long_rope_given_texts_are_read_as_in_a_batch_of_their_own(words):
-    model = Architecture("", "Phi3", "reread", long_rope(40)).model()
-    sampler = ResponseSampler(model, words)
-    assert sampler.layout == "reread"
-    pairs = [("x" * length, text) for length in (10, 38, 41, 60) for text in ("y", "yyyy")]
-    found = sampler.log_probs(*zip(*pairs, strict=True))
-    for (prompt, text), log_probs in zip(pairs, found, strict=True):
-        expected = teacher_forced(sampler, prompt, words(text).input_ids)
-        torch.testing.assert_close(log_probs, expected, atol=1e-3, rtol=0)
-
-
 def test_a_reader_without_a_cache_says_that_it_is_slow(words, capsys):
     load(BY_FAMILY["Phi-3 and Phi-4-mini with long rope"], words)
     assert "is read without a cache, which is slow" in capsys.readouterr().err
@@ -162,21 +151,6 @@ def test_positions_that_padding_shifts_are_found(words):
     model = transformers.BartForCausalLM(transformers.BartConfig(vocab_size=len(words), **sizes)).eval()
     with pytest.raises(ValueError, match=r"BartForCausalLM.*differ by \d"):
         ResponseSampler.from_pretrained(ReaderOptions(), loaded(model, words), "repeat")
-
-
-def test_the_check_leaves_no_trace(words):
-    model = BY_FAMILY["Llama"].model()
-    options = ReaderOptions(num_samples=3, max_new_tokens=6)
-    unchecked = ResponseSampler(model, words, options)
-    expected = unchecked.sample(asking(PROMPTS))
-    checked = ResponseSampler(model, words, options)
-    before, state = torch.random.get_rng_state(), dict(vars(checked))
-    checked.check()
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert vars(checked) == state
-    for one, other in zip(checked.sample(asking(PROMPTS)), expected, strict=True):
-        assert one.token_ids == other.token_ids
-        assert all(map(torch.equal, one.token_log_probs, other.token_log_probs))
 
 
 def test_the_table_in_the_docs_is_what_is_tested():
