@@ -107,7 +107,7 @@ def stages(scorer: Any) -> Iterator[Stages]:
         stack.enter_context(
             mock.patch.object(seper_reward.judge.judge, "timed", found.stage)
         )  # the rules, all at once
-        for model in (scorer.sampler.model, scorer.entailment._model):
+        for model in (scorer.sampler.model, scorer.entailment.model):
             stack.enter_context(mock.patch.object(model, "forward", found.timed("models", model.forward)))
         yield found
         found._switch()
@@ -130,14 +130,14 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
         )
         for number, query in enumerate(asked[: count + 1])
     ]
-    values._registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
+    values.unit_registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
     scorer.entailment.unread("é")
     label(scorer, queries[:1], block)
     if scorer.cache or "rollouts" in shape:  # what rollouts answer, and what is read from the cache below
         responses = scorer.responses(queries[1:])
     for each in (equality, values, seper_reward.judge.judge):  # what an earlier shape has left
         for function in vars(each).values():
-            if hasattr(function, "cache_clear") and function is not values._registry:
+            if hasattr(function, "cache_clear") and function is not values.unit_registry:
                 function.cache_clear()
     act, contexts = partial(label, scorer, queries[1:], block), sum(len(query.contexts) for query in queries[1:])
     if "rollouts" in shape:

@@ -36,10 +36,10 @@ def read_of(scorer, monkeypatch):
 def one_by_one(scorer, premise, hypothesis, question):
     """The slow reference: one pair, no padding, the columns looked up by name."""
     texts = [f"{question} {premise}", f"{question} {hypothesis}"]
-    encoded = scorer._tokenizer(*texts, return_tensors="pt")
+    encoded = scorer.tokenizer(*texts, return_tensors="pt")
     with torch.no_grad():
-        probs = scorer._model(**encoded).logits[0].float().softmax(-1)
-    labels = {label.lower(): index for index, label in scorer._model.config.id2label.items()}
+        probs = scorer.model(**encoded).logits[0].float().softmax(-1)
+    labels = {label.lower(): index for index, label in scorer.model.config.id2label.items()}
     return torch.stack([probs[labels[name]] for name in ("entailment", "neutral", "contradiction")])
 
 
@@ -61,7 +61,7 @@ def test_two_pairs_that_the_model_reads_alike_are_read_once(tiny_judge, monkeypa
 
 def test_batches_do_not_change_scores(tiny_judge, monkeypatch):
     texts = [(f"{'long ' * (i % 7)}answer {i}", f"answer {i // 2}") for i in range(40)]
-    small = EntailmentScorer(tiny_judge._model, tiny_judge._tokenizer, max_batch_tokens=64)
+    small = EntailmentScorer(tiny_judge.model, tiny_judge.tokenizer, max_batch_tokens=64)
     seen = read_of(small, monkeypatch)
     torch.testing.assert_close(score(small, texts), score(tiny_judge, texts), atol=1e-5, rtol=1e-4)
     assert len(seen) > 5
@@ -70,7 +70,7 @@ def test_batches_do_not_change_scores(tiny_judge, monkeypatch):
 
 def test_a_batch_too_large_for_memory_is_halved(tiny_judge, monkeypatch):
     texts = [(f"answer {i}", f"answer {i // 2} again") for i in range(5)]
-    expected, forward, sizes = score(tiny_judge, texts), tiny_judge._model.forward, []
+    expected, forward, sizes = score(tiny_judge, texts), tiny_judge.model.forward, []
 
     def short_of_memory(input_ids, **rest):
         sizes.append(len(input_ids))
@@ -78,7 +78,7 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_judge, monkeypatch):
             raise torch.OutOfMemoryError("out of memory")
         return forward(input_ids=input_ids, **rest)
 
-    monkeypatch.setattr(tiny_judge._model, "forward", short_of_memory)
+    monkeypatch.setattr(tiny_judge.model, "forward", short_of_memory)
     with pytest.warns(UserWarning, match="a batch of 5 is halved"):
         torch.testing.assert_close(score(tiny_judge, texts), expected, atol=1e-5, rtol=1e-4)
     assert sizes == [5, 2, 3, 1, 2]
@@ -90,7 +90,7 @@ def test_no_pairs(tiny_judge):
 
 def test_a_pair_is_cut_into_the_parts_of_both_texts(tiny_judge):
     long, short = "Rain fell on the mill. " * 60, "the mill burned"
-    parts = in_windows(long, tiny_judge._fits(tiny_judge._answer_tokens))
+    parts = in_windows(long, tiny_judge._fits(tiny_judge.answer_tokens))
     assert len(parts) > 1
     (grid,) = tiny_judge.parts([Pair("It burned. who told you why? Thanks.", long, short)])
     assert grid == [[Pair("who told you why?", part, short) for part in parts]]
@@ -102,10 +102,8 @@ def test_a_pair_is_cut_into_the_parts_of_both_texts(tiny_judge):
 def test_a_long_text_is_judged_in_parts(tiny_judge):
     """A premise entails what one of its parts entails; a hypothesis is entailed if each of its parts is."""
     long, short = "Rain fell on the mill. " * 119 + "Snow fell on the barn.", "the mill burned"
-    limit = tiny_judge._answer_tokens
-    parts = in_windows(
-        long, lambda text: len(tiny_judge._tokenizer(text, add_special_tokens=False).input_ids) <= limit
-    )
+    limit = tiny_judge.answer_tokens
+    parts = in_windows(long, lambda text: len(tiny_judge.tokenizer(text, add_special_tokens=False).input_ids) <= limit)
     assert len(parts) > 2
     assert " ".join(parts).split() == long.split()
     scores = score(tiny_judge, list(dict.fromkeys((part, short) for part in parts)))
@@ -120,12 +118,12 @@ def test_a_long_verbatim_text_is_truncated_as_in_the_official_code(tiny_judge):
     probs = tiny_judge.probs([Pair("Why?", long, short)], verbatim=True)
     options = {"truncation": "longest_first", "max_length": 512, "return_tensors": "pt"}
     with torch.no_grad():
-        logits = tiny_judge._model(**tiny_judge._tokenizer(f"Why? {long}", f"Why? {short}", **options)).logits
+        logits = tiny_judge.model(**tiny_judge.tokenizer(f"Why? {long}", f"Why? {short}", **options)).logits
     assert float(probs[0, 0]) == pytest.approx(float(logits.softmax(-1)[0, tiny_judge._columns[0]]), abs=1e-5)
 
 
 def test_a_judge_that_gives_nan_is_named(tiny_judge, monkeypatch):
-    monkeypatch.setattr(tiny_judge._model.classifier.bias, "data", torch.full((3,), torch.nan))
+    monkeypatch.setattr(tiny_judge.model.classifier.bias, "data", torch.full((3,), torch.nan))
     with pytest.raises(ValueError, match=r"entailment model '.*' gave NaN; load it with dtype='float32'"):
         score(tiny_judge, TEXTS)
 
@@ -136,7 +134,7 @@ def test_nothing_is_cut_off(tiny_judge):
     rows = [row for claim in grid for row in claim]
     for row, ids in zip(rows, tiny_judge.encode(rows)["input_ids"], strict=True):
         texts = [f"{row.question} {text}" for text in (row.premise, row.hypothesis)]
-        tokens = tiny_judge._tokenizer(texts, add_special_tokens=False).input_ids
+        tokens = tiny_judge.tokenizer(texts, add_special_tokens=False).input_ids
         assert len(ids) == sum(map(len, tokens)) + 3
     assert sum(row.premise.count("seven") for row in grid[0]) == 3000
     assert sum(claim[0].hypothesis.count("purple") for claim in grid) == 90
@@ -171,22 +169,22 @@ def test_politeness_and_question_marks_change_nothing(tiny_judge):
 
 
 def test_the_question_stands_where_the_model_learned_it(tiny_judge, monkeypatch):
-    tokenizer, pair = tiny_judge._tokenizer, Pair("Where?", "It is Paris", "Paris")
+    tokenizer, pair = tiny_judge.tokenizer, Pair("Where?", "It is Paris", "Paris")
 
     def read(scorer):
         return tokenizer.decode(scorer.encode([pair])["input_ids"][0]).lower()
 
     assert read(tiny_judge).count("where?") == 2
-    monkeypatch.setattr(tiny_judge._model.config, "question_once", True, raising=False)
-    once = read(EntailmentScorer(tiny_judge._model, tokenizer))
+    monkeypatch.setattr(tiny_judge.model.config, "question_once", True, raising=False)
+    once = read(EntailmentScorer(tiny_judge.model, tokenizer))
     assert once.count("where?") == 1
     assert once.index("where?") < once.index("it is paris")
 
 
 def test_a_judge_that_names_no_longest_input_reads_512_tokens(tiny_judge, monkeypatch):
-    monkeypatch.setattr(tiny_judge._tokenizer, "model_max_length", int(1e30))
-    monkeypatch.setattr(tiny_judge._model.config, "max_position_embeddings", 514)  # RoBERTa's, two of them not usable
-    scorer = EntailmentScorer(tiny_judge._model, tiny_judge._tokenizer)
+    monkeypatch.setattr(tiny_judge.tokenizer, "model_max_length", int(1e30))
+    monkeypatch.setattr(tiny_judge.model.config, "max_position_embeddings", 514)  # RoBERTa's, two of them not usable
+    scorer = EntailmentScorer(tiny_judge.model, tiny_judge.tokenizer)
     assert len(scorer.encode([Pair("", "a " * 2000, "b " * 2000)])["input_ids"][0]) == 512
 
 
@@ -196,11 +194,11 @@ def test_a_judge_that_fails_in_bfloat16_is_read_in_float32(tmp_path, tiny_judge)
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     config = DebertaConfig(
-        vocab_size=len(tiny_judge._tokenizer), pos_att_type=["c2p", "p2c"], relative_attention=True, **sizes
+        vocab_size=len(tiny_judge.tokenizer), pos_att_type=["c2p", "p2c"], relative_attention=True, **sizes
     )
     config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
     DebertaForSequenceClassification(config).save_pretrained(tmp_path)
-    tiny_judge._tokenizer.save_pretrained(tmp_path)
+    tiny_judge.tokenizer.save_pretrained(tmp_path)
     options = ModelOptions(device="cpu", dtype="bfloat16")
     with pytest.warns(UserWarning, match="loaded in float32: torch.bfloat16 fails"):
         judge = EntailmentScorer.from_pretrained(str(tmp_path), options)
@@ -209,15 +207,15 @@ def test_a_judge_that_fails_in_bfloat16_is_read_in_float32(tmp_path, tiny_judge)
 
 
 def test_identity_sees_the_label_order(tiny_judge, monkeypatch):
-    before = identity_hash(tiny_judge._model, tiny_judge._tokenizer)
-    monkeypatch.setattr(tiny_judge._model.config, "id2label", {0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"})
-    assert identity_hash(tiny_judge._model, tiny_judge._tokenizer) != before
+    before = identity_hash(tiny_judge.model, tiny_judge.tokenizer)
+    monkeypatch.setattr(tiny_judge.model.config, "id2label", {0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"})
+    assert identity_hash(tiny_judge.model, tiny_judge.tokenizer) != before
 
 
 def test_labels_without_entailment_are_refused(tiny_judge, monkeypatch):
-    monkeypatch.setattr(tiny_judge._model.config, "id2label", {0: "LABEL_0", 1: "LABEL_1"})
+    monkeypatch.setattr(tiny_judge.model.config, "id2label", {0: "LABEL_0", 1: "LABEL_1"})
     with pytest.raises(ValueError, match="id2label must name a class 'entailment'"):
-        EntailmentScorer(tiny_judge._model, tiny_judge._tokenizer)
+        EntailmentScorer(tiny_judge.model, tiny_judge.tokenizer)
 
 
 def test_the_embedded_judge_knows_the_easy_cases():
@@ -243,9 +241,9 @@ def test_a_script_is_read_if_the_vocabulary_has_its_words(tiny_judge):
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_columns_are_padded_as_by_the_tokenizer(side):
     scorer = EntailmentScorer.from_pretrained(options=ModelOptions(device="cpu"))
-    scorer._tokenizer.padding_side = side
+    scorer.tokenizer.padding_side = side
     columns = scorer.encode([Pair("Who?", "Ida Voss", "Ida"), Pair("Where was the old mill?", "in Hallow", "Osk")])
-    wanted = scorer._tokenizer.pad({name: list(rows) for name, rows in columns.items()}, return_tensors="np")
+    wanted = scorer.tokenizer.pad({name: list(rows) for name, rows in columns.items()}, return_tensors="np")
     found = scorer._padded(columns)
     assert found.keys() == wanted.keys()
     assert all((found[name] == wanted[name]).all() for name in found)
@@ -253,6 +251,6 @@ def test_columns_are_padded_as_by_the_tokenizer(side):
 
 def test_a_judge_without_a_padding_token_is_named(tiny_judge, monkeypatch):
     scorer = tiny_judge
-    monkeypatch.setattr(type(scorer._tokenizer), "pad_token_id", None, raising=False)
+    monkeypatch.setattr(type(scorer.tokenizer), "pad_token_id", None, raising=False)
     with pytest.raises(ValueError, match="its tokenizer has no padding token; set pad_token"):
         scorer.probs([Pair("Who?", "Ida Voss", "Ida")])

@@ -100,15 +100,20 @@ def test_values_that_are_stated_or_less_precise_are_for_the_model():
         assert decide(Pair(question, premise, hypothesis), CREDULOUS) is False
 
 
-def test_a_text_that_the_model_cannot_read_entails_nothing_and_is_warned_of_once(capsys):
+def test_judge_says_once_what_the_model_cannot_read(capsys):
     model = ScriptedModel(lambda pair: 0.99, unread=lambda text: {word for word in text.split() if not word.isascii()})
     model.name = "reads ASCII only"
-    assert decide(Pair("", "город Псков", "Псков"), model) is False
-    assert decide(Pair("", "Pskov", "Псков"), model) is False
-    assert decide(Pair("", "ПСКОВ.", "Псков"), model) is True  # equal
-    assert decide(Pair("", "87", "85"), model) is False
+    pairs = [
+        Pair("", *texts) for texts in (("город Псков", "Псков"), ("Pskov", "Псков"), ("ПСКОВ.", "Псков"), ("87", "85"))
+    ]
+    assert [decide(pair, model) for pair in pairs] == [None, None, True, False]
+    assert capsys.readouterr().err == ""
+    judge = Judge(model)
+    for _ in range(2):
+        judged = judge.probs(pairs)
+        assert [judged[pair] for pair in pairs] == [0, 0, 1, 0]
     message = capsys.readouterr().err
-    assert message.count("the entailment model reads ASCII only cannot read 'город'") == 1
+    assert message.startswith("the entailment model reads ASCII only cannot read 'город'")
     assert message.count("\n") == 1
 
 

@@ -194,6 +194,6 @@ def test_a_library_of_units_that_fails_is_not_silent(monkeypatch):
     def fail():
         raise TypeError("cannot inherit")  # pint 0.24 with flexparser 0.4
 
-    monkeypatch.setattr(values, "_registry", fail)
+    monkeypatch.setattr(values, "unit_registry", fail)
     with pytest.raises(TypeError, match="cannot inherit"):
         values_in("It is 412 leagues long.")
