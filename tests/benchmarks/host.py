@@ -69,7 +69,8 @@ class Stages:
         self._running = ["rest"]
         self._since = time.thread_time()
 
-    def _switch(self) -> None:
+    def switch(self) -> None:
+        """Count the time since the last call for the running stage."""
         now = time.thread_time()
         self.milliseconds[self._running[-1]] += (now - self._since) * 1000
         self._since = now
@@ -77,12 +78,12 @@ class Stages:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measure the block as a stage."""
-        self._switch()
+        self.switch()
         self._running.append(name)
         try:
             yield
         finally:
-            self._switch()
+            self.switch()
             self._running.pop()
 
     def timed(self, stage: str, act: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,7 +111,7 @@ def stages(scorer: Any) -> Iterator[Stages]:
         for model in (scorer.sampler.model, scorer.entailment.model):
             stack.enter_context(mock.patch.object(model, "forward", found.timed("models", model.forward)))
         yield found
-        found._switch()
+        found.switch()
 
 
 def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str, float]:

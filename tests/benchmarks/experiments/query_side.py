@@ -59,7 +59,7 @@ SEEDS = (0, 1, 2)
 LABELS = ("seper_gain", "likelihood", "contains x bm25", "human marks", "delta_seper", "question_gain", "bm25")
 UNTRAINED = "untrained"
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
-_MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
+MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
 _TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale, as in compare-halves.yaml
 _LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
@@ -195,7 +195,7 @@ def train(
 def measured(frame: Frame, model: SentenceTransformer, queries: Sequence[Query]) -> list[dict[str, Any]]:
     """Return each question's id, set, measures by people's marks, and the ids of its best passages."""
     rankings = frame.rank(model, queries, DEPTH)
-    values = rank_values(rankings, [gold_relevance(query) for query in queries], _MEASURES)
+    values = rank_values(rankings, [gold_relevance(query) for query in queries], MEASURES)
     return [
         {"id": query.id, "set": query.metadata["set"], **(measures or {}), "passages": [one.id for one in passages]}
         for query, measures, passages in zip(queries, values, rankings, strict=True)
@@ -224,7 +224,7 @@ def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], t
 def table(trained: Path, first: str = LABELS[0]) -> str:
     """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set."""
     values, sets = trained_values(trained)
-    every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(_MEASURES)[-1]
+    every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(MEASURES)[-1]
     chosen = {"all three": np.isin(sets, _LEARNT), **every}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     means, by_measure, by_set = [], [], []
@@ -236,13 +236,13 @@ def table(trained: Path, first: str = LABELS[0]) -> str:
         means.append([name, *cells])
         if name != first:
             best, three = values[first], chosen["all three"]
-            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in _MEASURES)])
+            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in MEASURES)])
             pairs = [(best[main][..., places], measures[main][..., places]) for places in chosen.values()]
             by_set.append([name, *(lead(one, two) for one, two in pairs)])
     return "\n\n".join(
         [
-            markdown_table([" / ".join(_MEASURES), *header], means),
-            markdown_table([f"lead of {first}, {header[0]}", *_MEASURES], by_measure),
+            markdown_table([" / ".join(MEASURES), *header], means),
+            markdown_table([f"lead of {first}, {header[0]}", *MEASURES], by_measure),
             markdown_table([f"lead of {first} in {main}", *header], by_set),
         ]
     )
@@ -260,7 +260,7 @@ def trained_values(folder: Path) -> tuple[dict[str, dict[str, np.ndarray]], np.n
         runs = [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))]
         if runs:
             sets = np.array([row["set"] for row in runs[0]])
-            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in _MEASURES}
+            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in MEASURES}
             values[name] = measures if name != UNTRAINED else {key: rows[0] for key, rows in measures.items()}
     return values, sets
 
