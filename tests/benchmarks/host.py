@@ -51,14 +51,7 @@ PLACES: dict[str, tuple[tuple[Any, str], ...]] = {
 }
 #: Stages that are not the host's own: a run that samples does not read the responses from a cache.
 OTHERS = ("cache", "models")
-SHAPES = {
-    "default": {},
-    **{f"passages {count}": {"passages": count} for count in (1, 20)},
-    **{f"samples {count}": {"samples": count} for count in (5, 20)},
-    "block 1": {"block": 1},
-    **{f"aliases {count}": {"aliases": count} for count in (10, 100)},
-    "rollouts": {"rollouts": 8},  # rewards of so many rollouts a question, each with a passage; per rollout
-}
+SHAPES = ("default", "rollouts")  # labels, and rewards of rollouts with a passage each; per context or rollout
 
 
 class Stages:

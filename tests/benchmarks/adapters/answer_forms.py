@@ -98,10 +98,13 @@ def list_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterato
             place = rng.randrange(size)
             shuffled = [*shuffled[:place], *([] if rng.random() < 0.5 else [extra]), *shuffled[place + 1 :]]
         question = rng.choice(questions).format(n=num2words(size))
-        response = rng.choice(["{}", "{}", "They are {}", "{}, these are the ones", "First {}"]).format(
-            _joined(shuffled, rng)
-        )
-        yield Form(question, response, _joined(items, rng), entailed)
+        form = rng.choice(["{}", "{}", "They are {}", "{}, these are the ones", "First {}"])
+        yield Form(question, form.format(_joined(shuffled, rng)), _joined(items, rng), entailed)
+
+
+def listed(items: Sequence[str]) -> str:
+    """Return a list in words."""
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _joined(items: Sequence[str], rng: random.Random) -> str:
@@ -174,13 +177,9 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
         if rng.random() < 0.4:
             ways = [str(day.year), num2words(day.year, to="year"), *_written(day, True), f"{day:%B} {day.year}"]
             other = day.replace(year=max(1, day.year + rng.choice([-100, -10, -9, -3, -1, 1, 2, 7, 10, 50, 100])))
-            wrong = [
-                str(other.year),
-                f"{other:%B} {other.year}",
-                *_written(other, True),
-                f"the {day.year // 10 * 10}s",
-            ]
-            wrong.append(f"the {num2words(day.year // 100 + 1, to='ordinal')} century")
+            wrong = [str(other.year), f"{other:%B} {other.year}", *_written(other, True)]
+            century = num2words(day.year // 100 + 1, to="ordinal")
+            wrong += [f"the {day.year // 10 * 10}s", f"the {century} century"]
             date = rng.choice(ways if entailed else wrong)
             yield Form(rng.choice(words.which_year), _on(date, rng), str(day.year), entailed)
             continue

@@ -22,7 +22,7 @@ words = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("lexicon.yaml"
 def lexicon_forms(count: int, rng: Random) -> Iterator[Form]:
     """Yield names, opposites and statements, about half of which state the answer."""
     makers: Sequence[Callable[[Random], Form]] = (
-        *[named] * 5, *[opposite] * 4, *[_predicate] * 4, *[traded] * 4, *[_short] * 2, *[_dated] * 3,
+        *[named] * 5, *[opposite] * 4, *[_predicate] * 4, *[_traded] * 4, *[_short] * 2, *[_dated] * 3,
     )  # fmt: skip
     for _ in range(count):
         question, text, gold, entailed = rng.choice(makers)(rng)
@@ -72,7 +72,7 @@ def _predicate(rng: Random) -> Form:
     return Form(question.format(x=subject), text, gold, False)
 
 
-def traded(rng: Random) -> Form:
+def _traded(rng: Random) -> Form:
     thing = rng.choice(words.goods)
     gave, took, give, take = (form.format(t=thing) for form in rng.choice(words.trades))
     giver, taker = person(rng), person(rng)
@@ -115,37 +115,21 @@ def _dated(rng: Random) -> Form:
     year, chance = rng.randint(1700, 2020), rng.random()
     if chance < 0.35:
         decade, other = (rng.randrange(1710, 2000, 10) // 10 * 10 for _ in range(2))
-        gold, spoken = (
-            f"the {decade}s",
-            [num2words(of // 100) + " " + words.tens[of % 100 // 10] for of in (decade, other)],
-        )
-        texts = [
-            f"the {spoken[0]}",
-            f"in the {spoken[0].replace(' ', '-')}",
-            f"the {decade}s",
-            f"the {words.tens[decade % 100 // 10]} of that century",
-        ]
+        gold = f"the {decade}s"
+        spoken = [f"{num2words(of // 100)} {words.tens[of % 100 // 10]}" for of in (decade, other)]
+        texts = [f"the {spoken[0]}", f"in the {spoken[0].replace(' ', '-')}", gold]
+        texts += [f"the {words.tens[decade % 100 // 10]} of that century"] * (decade % 100 >= 20)
         if rng.random() < 0.5 or spoken[0] == spoken[1] or decade % 100 < 20:
-            return Form(
-                rng.choice(words.decade_asked), rng.choice(texts[:3] if decade % 100 < 20 else texts), gold, True
-            )
+            return Form(rng.choice(words.decade_asked), rng.choice(texts), gold, True)
         return Form(rng.choice(words.decade_asked), rng.choice([f"the {spoken[1]}", f"the {other}s"]), gold, False)
     if chance < 0.7:
         one, other = rng.sample(words.parts_of_year, 2)
         right = rng.random() < 0.5
-        return Form(
-            rng.choice(words.when_asked),
-            rng.choice(one if right else other).format(year),
-            rng.choice(one).format(year),
-            right,
-        )
+        question, text = rng.choice(words.when_asked), rng.choice(one if right else other)
+        return Form(question, text.format(year), rng.choice(one).format(year), right)
     day = f"{rng.choice(words.months)} {rng.randint(1, 28)}, {year}"
     if rng.random() < 0.6:
-        return Form(
-            rng.choice(words.year_asked),
-            rng.choice(["{}", "in {}", "it was in {}", "that was {}"]).format(year),
-            day,
-            True,
-        )
+        question, text = rng.choice(words.year_asked), rng.choice(["{}", "in {}", "it was in {}", "that was {}"])
+        return Form(question, text.format(year), day, True)
     wrong = rng.choice([str(year + rng.choice([-10, -1, 1, 10])), day.split(",")[0], day.split()[0]])
     return Form(rng.choice(words.year_asked), wrong, day, False)

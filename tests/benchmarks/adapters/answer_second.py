@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tests.benchmarks.adapters.answer_forms import Fact, Form
+from tests.benchmarks.adapters.answer_forms import Fact, Form, listed
 from tests.benchmarks.adapters.near_names import MAKERS, NEAR, Said, person, topic, words
 
 _ACCENTS = {"a": "áàâä", "e": "éèêë", "i": "íîï", "o": "óôöø", "u": "úûü", "c": "čç", "s": "šś", "z": "žź", "n": "ñń"}
@@ -116,7 +116,7 @@ def guess(asked: Asked, rng: random.Random) -> Said:
         glue = rng.choice([", ", ", ", "; ", " / ", " ", "\n", " or ", " - ", " | "])
         text = rng.choice(words.more_guesses).format(items[0], glue.join(items[1:-1]), items[-1], all=glue.join(items))
     if rng.random() < 0.12 and len(items) < 4:  # a list that is the answer, in another order or with an item left out
-        gold = f"{', '.join(items[:-1])} and {items[-1]}"
+        gold = listed(items)
         left_out = rng.random() < 0.5
         rng.shuffle(items)
         kept = items[1:] if left_out else items
