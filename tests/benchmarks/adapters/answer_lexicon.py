@@ -79,12 +79,8 @@ def _traded(rng: Random) -> Form:
     to_whom = f"To whom did {giver} {give.removesuffix(' to')}?" if give.endswith(" to") else f"Who {took} {giver}?"
     by_take = f"From whom did {taker} {take.removesuffix(' from')}?"
     from_whom = by_take if take.endswith(" from") else f"Who {gave} {taker}?"
-    questions = [
-        (giver, f"Who {gave} {taker}?"),
-        (taker, f"Who {took} {giver}?"),
-        (taker, to_whom),
-        (giver, from_whom),
-    ]
+    by_name = [(giver, f"Who {gave} {taker}?"), (taker, f"Who {took} {giver}?")]
+    questions = [*by_name, (taker, to_whom), (giver, from_whom)]
     gold, asked = rng.choice(questions)
     right = rng.random() < 0.5
     one, two = (giver, taker) if right else (taker, giver)
