@@ -73,8 +73,8 @@ class EntailmentScorer:
     ) -> None:
         self.name, self.max_batch_tokens = name, max_batch_tokens
         self.model, self.tokenizer, self._control_tokens = model, tokenizer, ControlTokens(tokenizer)
-        self._columns = _label_columns(model.config.id2label, name)
-        self.classes = len(self._columns)
+        self.columns = _label_columns(model.config.id2label, name)
+        self.classes = len(self.columns)
         window = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
         self._max_length = int(min(window, tokenizer.model_max_length, _LONGEST_PAIR))
         self._question_once = bool(getattr(model.config, "question_once", False))
@@ -172,7 +172,7 @@ class EntailmentScorer:
         batch = {name: torch.from_numpy(values).to(self.device) for name, values in self._padded(rows).items()}
         with timed("entailment", tokens=batch["input_ids"].numel()):
             logits: Tensor = self.model(**batch).logits  # (n, K) in the model's order
-        probs: list[list[float]] = logits.float().softmax(-1)[:, self._columns].tolist()
+        probs: list[list[float]] = logits.float().softmax(-1)[:, self.columns].tolist()
         if any(map(math.isnan, itertools.chain.from_iterable(probs))):
             raise ValueError(f"entailment model {self.name!r} gave NaN; load it with dtype='float32'")
         return probs

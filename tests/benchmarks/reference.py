@@ -92,8 +92,7 @@ class Reference:
         found = []
         for start in range(0, len(said), _CHUNK):
             encoded = judge.tokenizer.pad(dict(judge.encode(parts[start : start + _CHUNK])), return_tensors="pt")
-            probs = judge.model(**encoded.to(judge.device)).logits.float().softmax(-1)
-            found.append(probs[:, judge.model.config.label2id["entailment"]])
+            found.append(judge.model(**encoded.to(judge.device)).logits.float().softmax(-1)[:, judge.columns[0]])
         return torch.cat(found).cpu()
 
     @contextmanager
