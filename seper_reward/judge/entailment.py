@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-import operator
+import math
 import re
 import unicodedata
 import warnings
@@ -72,15 +72,15 @@ class EntailmentScorer:
         max_batch_tokens: int = _BATCH_TOKENS,
     ) -> None:
         self.name, self.max_batch_tokens = name, max_batch_tokens
-        self._model, self._tokenizer, self._control_tokens = model, tokenizer, ControlTokens(tokenizer)
-        self._columns = _label_columns(model.config.id2label, name)
-        self.classes = len(self._columns)
+        self.model, self.tokenizer, self._control_tokens = model, tokenizer, ControlTokens(tokenizer)
+        self.columns = _label_columns(model.config.id2label, name)
+        self.classes = len(self.columns)
         window = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
         self._max_length = int(min(window, tokenizer.model_max_length, _LONGEST_PAIR))
         self._question_once = bool(getattr(model.config, "question_once", False))
         self._question_tokens = min(LONGEST_QUESTION, self._max_length // 4)
         room = (self._max_length - _SPECIAL_TOKENS - (1 if self._question_once else 2) * self._question_tokens) // 2
-        self._answer_tokens = min(getattr(model.config, "trained_answer_tokens", room), room)
+        self.answer_tokens = min(getattr(model.config, "trained_answer_tokens", room), room)
 
     @classmethod
     def from_pretrained(cls, name: str = EMBEDDED, options: ModelOptions = ModelOptions()) -> "EntailmentScorer":
@@ -91,13 +91,12 @@ class EntailmentScorer:
     @functools.cached_property
     def weights_hash(self) -> str:
         """Hash over all parts of the model that decide a score (``identity_hash``), computed once."""
-        return identity_hash(self._model, self._tokenizer)
+        return identity_hash(self.model, self.tokenizer)
 
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        device: torch.device = self._model.device
-        return device
+        return torch.device(self.model.device)
 
     @functools.lru_cache(maxsize=65536)  # noqa: B019 (a process has few scorers)
     def unread(self, text: str) -> frozenset[str]:
@@ -107,19 +106,16 @@ class EntailmentScorer:
         """
         if text.isascii():
             return frozenset()
-        unknown = self._tokenizer.unk_token_id
-        return frozenset(
-            word
-            for word in text.split()
-            if not {script for script in map(_script, word) if script} <= self._scripts or unknown in self._ids(word)
-        )
+        unknown, words = self.tokenizer.unk_token_id, text.split()
+        strange = {word for word in words if {*map(_script, word)} - self._scripts}
+        return frozenset(strange).union(word for word in words if unknown in token_ids(self.tokenizer, word))
 
     @functools.cached_property
     def _scripts(self) -> set[str]:
-        tokens = self._tokenizer.get_vocab()
-        words = (self._tokenizer.convert_tokens_to_string([token]).strip(" #") for token in tokens)
+        tokens = self.tokenizer.get_vocab()
+        words = (self.tokenizer.convert_tokens_to_string([token]).strip(" #") for token in tokens)
         scripts = Counter(_script(word[0]) for word in words if len(word) > 1)  # Hindi's vowel signs are no letters
-        return {script for script, count in scripts.items() if count >= _WORDS_OF_SCRIPT}
+        return {"", *(script for script, count in scripts.items() if count >= _WORDS_OF_SCRIPT)}
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return class probabilities of distinct pairs, ``(n, K)``: entailment, then neutral and contradiction.
@@ -140,73 +136,64 @@ class EntailmentScorer:
         for batch in token_batches(lengths, self.max_batch_tokens):
             scored = in_halves(functools.partial(self._forward, encoded), batch)
             scores.update(zip([rows[at] for at in batch], scored, strict=True))
-        entailment = operator.itemgetter(0)
-        best = [[max((scores[row] for row in claim), key=entailment) for claim in grid] for grid in grids]
-        return torch.tensor([min(claims, key=entailment) for claims in best])
+        # entailment is the first class, so lists are compared by it
+        return torch.tensor([min(max(scores[row] for row in claim) for claim in grid) for grid in grids])
 
     def parts(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> list[list[list[Pair]]]:
         """Return for each pair, per part of its hypothesis, the pairs of this part with the parts of its premise."""
         if verbatim:
             return [[[pair._replace(question=re.sub(r"(?<=[^?])\Z", "?", pair.question))]] for pair in pairs]
-        short, fits = self._fits(self._question_tokens), self._fits(self._answer_tokens)
-        # of a long sentence only the end
-        asking = {text: in_windows(asking_sentence(text), short)[-1] for text in {pair.question for pair in pairs}}
-        texts = {text for pair in pairs for text in (pair.premise, pair.hypothesis)}
-        cut = {text: in_windows(text, fits) for text in texts}
+        short, fits = self._fits(self._question_tokens), self._fits(self.answer_tokens)
+        asking = functools.cache(lambda text: in_windows(asking_sentence(text), short)[-1])  # of a long one the end
+        cut = functools.cache(lambda text: in_windows(text, fits))
         return [
-            [[Pair(asking[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
+            [[Pair(asking(pair.question), one, two) for one in cut(pair.premise)] for two in cut(pair.hypothesis)]
             for pair in pairs
         ]
 
     def encode(self, pairs: Sequence[Pair]) -> dict[str, list[list[int]]]:
         """Return the tokenizer's columns for pairs from ``parts``, without padding; each text is tokenized once."""
         firsts = [_joined(pair.question, pair.premise) for pair in pairs]
-        seconds = [
-            pair.hypothesis if self._question_once else _joined(pair.question, pair.hypothesis) for pair in pairs
-        ]
+        seconds = [_joined("" if self._question_once else pair.question, pair.hypothesis) for pair in pairs]
         safe = {text: self._control_tokens.break_up(text) for text in {*firsts, *seconds}}
-        if self._tokenizer.is_fast and set(self._tokenizer.model_input_names) <= PAIR_COLUMNS:
-            encoded = whole_texts(self._tokenizer).encode_batch(list(safe.values()), add_special_tokens=False)
+        if self.tokenizer.is_fast and set(self.tokenizer.model_input_names) <= PAIR_COLUMNS:
+            encoded = whole_texts(self.tokenizer).encode_batch(list(safe.values()), add_special_tokens=False)
             ids = {text: encoding.ids for text, encoding in zip(safe, encoded, strict=True)}
-            columns = joined_pairs(
-                self._tokenizer, [(ids[one], ids[two]) for one, two in zip(firsts, seconds, strict=True)]
-            )
+            pairs_of_ids = [(ids[one], ids[two]) for one, two in zip(firsts, seconds, strict=True)]
+            columns = joined_pairs(self.tokenizer, pairs_of_ids)
             if all(len(row) <= self._max_length for row in columns["input_ids"]):
-                return {name: columns[name] for name in self._tokenizer.model_input_names}
+                return {name: columns[name] for name in self.tokenizer.model_input_names}
         pairs_of_texts = ([safe[text] for text in column] for column in (firsts, seconds))
-        return dict(self._tokenizer(*pairs_of_texts, truncation="longest_first", max_length=self._max_length))
+        return dict(self.tokenizer(*pairs_of_texts, truncation="longest_first", max_length=self._max_length))
 
     @inference()
     def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> list[list[float]]:
         rows = {name: [column[at] for at in places] for name, column in encoded.items()}
         batch = {name: torch.from_numpy(values).to(self.device) for name, values in self._padded(rows).items()}
         with timed("entailment", tokens=batch["input_ids"].numel()):
-            logits: Tensor = self._model(**batch).logits  # (n, K) in the model's order
-        probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
-        if bool(probs.isnan().any()):
+            logits: Tensor = self.model(**batch).logits  # (n, K) in the model's order
+        probs: list[list[float]] = logits.float().softmax(-1)[:, self.columns].tolist()
+        if any(map(math.isnan, itertools.chain.from_iterable(probs))):
             raise ValueError(f"entailment model {self.name!r} gave NaN; load it with dtype='float32'")
-        rows_of_probs: list[list[float]] = probs.tolist()
-        return rows_of_probs
+        return probs
 
     def _padded(self, columns: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
         """Return the tokenizer's columns as arrays, as ``tokenizer.pad`` does, which takes several times as long."""
-        if self._tokenizer.pad_token_id is None:
+        if self.tokenizer.pad_token_id is None:
             raise ValueError(f"judge {self.name!r}: its tokenizer has no padding token; set pad_token in its config")
         lengths = np.array([len(row) for row in columns["input_ids"]])[:, None]
         places = np.arange(lengths.max())
-        real = places >= places.size - lengths if self._tokenizer.padding_side == "left" else places < lengths
-        padding = {"input_ids": self._tokenizer.pad_token_id, "token_type_ids": self._tokenizer.pad_token_type_id}
-        padded = {name: np.full(real.shape, padding.get(name, 0), dtype=np.int64) for name in columns}
+        real = places >= places.size - lengths if self.tokenizer.padding_side == "left" else places < lengths
+        padding = {"input_ids": self.tokenizer.pad_token_id, "token_type_ids": self.tokenizer.pad_token_type_id}
+        padded = {}
         for name, rows in columns.items():
+            padded[name] = np.full(real.shape, padding.get(name, 0), dtype=np.int64)
             padded[name][real] = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
         return padded
 
-    def _ids(self, text: str) -> list[int]:
-        return token_ids(self._tokenizer, text)
-
     def _fits(self, tokens: int) -> Callable[[str], bool]:
         # a token has at least one character
-        return lambda text: len(text) <= tokens or len(self._ids(text)) <= tokens
+        return lambda text: len(text) <= tokens or len(token_ids(self.tokenizer, text)) <= tokens
 
 
 def _script(letter: str) -> str:
@@ -294,13 +281,8 @@ def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
         return [text]
     text = text.strip()
     middle = len(text) // 2
-    for boundary in (r"(?<=[.!?])\s+", r"\s+"):
-        cuts = [match.start() for match in re.finditer(boundary, text)]
-        cut = min(cuts, key=lambda at: abs(at - middle), default=0)
-        if cut > 0:
-            break
-    else:
-        cut = middle
+    spaces = ([match.start() for match in re.finditer(pattern, text)] for pattern in (r"(?<=[.!?])\s+", r"\s+"))
+    cut = min(next(filter(None, spaces), [middle]), key=lambda at: abs(at - middle))
     return [part for half in (text[:cut], text[cut:].strip()) for part in in_windows(half, fits)]
 
 

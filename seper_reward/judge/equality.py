@@ -13,11 +13,9 @@ _TYPOGRAPHY = str.maketrans(
     | {"‑": "-", "−": "-", "⁄": "/", "×": "x", "♯": "#", "＃": "#", "≤": "<=", "≥": ">="}
 )
 _MEANINGFUL = frozenset("°♭♮♂♀\u200c")
-_SELECTORS = frozenset("\ufe0e\ufe0f")  # variation selectors of emoji
-_BULLET = re.compile(r"^[*•]\s+(?=\S)")
 _COMMANDS = {
-    r"\le": "<=", r"\leq": "<=", r"\ge": ">=", r"\geq": ">=",
-    r"\times": "x", r"\cdot": "·", r"\pm": "±", r"\infty": "∞",
+    "le": "<=", "leq": "<=", "ge": ">=", "geq": ">=", "times": "x", "cdot": "·", "pm": "±", "infty": "∞",
+    "pi": "π", "theta": "θ", "alpha": "α",
 }  # fmt: skip
 _LATEX = (
     (re.compile(r"\\[dt]?frac ?\{?(-?\w+)\}? ?\{?(\w+)\}?"), r"\1/\2"),
@@ -26,10 +24,9 @@ _LATEX = (
     (re.compile(r"\\[()\[\]]|\\[,;! ]"), " "),
     # As in Pandoc, $ next to a space or before a digit is not a delimiter: $45 and $60.
     (re.compile(r"(?<!\\)\${1,2}(?=\S)((?:[^$\\]|\\.)+)(?<=\S)\${1,2}(?![\w$])", re.DOTALL), r"\1"),
-    (re.compile(r"\\(?:le|leq|ge|geq|times|cdot|pm|infty)\b"), lambda match: _COMMANDS[match[0]]),
+    (re.compile(rf"\\({'|'.join(_COMMANDS)})\b"), lambda match: _COMMANDS[match[1]]),
     (re.compile(r"\^\{?\\circ\}?"), "°"),
     (re.compile(r"\^\{(\w{1,20})\}"), r"^\1"),
-    (re.compile(r"\\(pi|theta|alpha)\b"), lambda match: unicodedata.lookup(f"GREEK SMALL LETTER {match[1]}")),
     (re.compile(r"\\([%$&#_{}])"), r"\1"),
 )
 _EMPHASIS = re.compile(
@@ -60,14 +57,14 @@ def plain(text: str) -> str:
             text = pattern.sub(replacement, text)
     for _ in range(2 if re.search("[*_`]", text) else 0):  # bold and italic: **_X_**
         text = _EMPHASIS.sub(lambda match: match[match.lastindex or 0], text)
-    return " ".join(_BULLET.sub("", text).split()) if text[:1] in "*•" else " ".join(text.split())
+    return " ".join(re.sub(r"^[*•]\s+(?=\S)", "", text).split())
 
 
 def _is_ornament(character: str) -> bool:
     """Return whether a character of a text in form NFKC is a symbol or mark without a meaning, such as ✓."""
-    if character.isascii() or character in _MEANINGFUL:
-        return False
-    return unicodedata.category(character) in ("So", "Sk", "Cf") or character in _SELECTORS
+    # \ufe0e and \ufe0f are variation selectors of emoji
+    is_symbol = unicodedata.category(character) in ("So", "Sk", "Cf") or character in "\ufe0e\ufe0f"
+    return is_symbol and not character.isascii() and character not in _MEANINGFUL
 
 
 @functools.lru_cache(maxsize=65536)
@@ -79,8 +76,7 @@ def normal_form(text: str) -> str:
     """
     folded = plain(text).casefold()
     bare = _ARTICLES.sub("", folded).strip("\"' ").rstrip(".,;:!?").strip("\"' ")
-    bare = _AROUND_PUNCTUATION.sub("", bare)
-    return bare or folded
+    return _AROUND_PUNCTUATION.sub("", bare) or folded
 
 
 def equal(one: str, other: str) -> bool:
@@ -96,14 +92,3 @@ def equal(one: str, other: str) -> bool:
 def signs(text: str) -> Counter[str]:
     """Return the signs of a text that distinguish answers, such as + # < and the brackets of an interval."""
     return Counter(sign.strip() for sign in _SIGNS.findall(plain(text)))
-
-
-def differ_in_signs(one: str, other: str) -> bool:
-    """Return whether two texts have the same letters and digits and other signs.
-
-    >>> differ_in_signs("F#", "F"), differ_in_signs("[2, 8)", "(2, 8]"), differ_in_signs("New-York", "New York")
-    (True, True, False)
-    """
-    letters = (re.sub(r"[\W_]+", "", plain(text).casefold()) for text in (one, other))
-    # as dicts: comparing Counters is slow
-    return {**signs(one)} != {**signs(other)} and next(letters) == next(letters)

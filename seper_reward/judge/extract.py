@@ -14,7 +14,6 @@ _THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
 _THOUGHTS = re.compile(
     rf"^.*[<\[]/{_THOUGHT}[>\]]|[<\[]{_THOUGHT}[>\]].*$|^.*assistantfinal(?=\S)", re.DOTALL | re.IGNORECASE
 )
-_OPENED = re.compile(rf"[<\[]{_THOUGHT}[>\]]\s*$", re.IGNORECASE)
 _OPENS = re.compile(rf"[<\[]{_THOUGHT}[>\]]", re.IGNORECASE)
 _CLOSES = re.compile(rf"[<\[]/{_THOUGHT}[>\]]", re.IGNORECASE)
 _NEXT_QUESTION = re.compile(r"\n[^\S\n]*(?:#+[^\S\n]*)?(?:question|q)\s?\d{0,3}\s?[:.]\s", re.IGNORECASE)
@@ -23,12 +22,10 @@ _MARK = re.compile(
     r"|^[ \t]{0,3}(?:#{1,6}|[*_]{2,3})[ \t]{0,3}(?:final |short )?answers?[*_:#]{0,6}[ \t]*$(?=\s*\S)",
     re.IGNORECASE | re.MULTILINE,
 )
-_END_OF_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _BULLET = re.compile(r"(?:[-*•–]|1[.)])\s+(?=\S)")  # 14. March is a date
 # a minus sign next to a mark, where a bullet would start a line
 _MINUS = re.compile(r"([ \t$(]*)[-–] (?=\d)")
-_FENCE = re.compile(r"```[\w+-]{0,20}")
 _SOURCES = r"(?:sources?|references?|citations?)"
 _SOURCE_LINE = re.compile(rf"\W{{0,5}}{_SOURCES}\W{{0,5}}(?::|$)|\[\^?\d{{1,3}}\]:? \S", re.IGNORECASE)
 # [1], 【1†source】, (Doc 1, Doc 2), (Source: Doc 1); not [1, 5], which may be an interval, nor a[0]
@@ -80,7 +77,7 @@ def extract_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> 
 
 def opens_thought(prompt: str) -> bool:
     """Return whether a prompt ends with the opening tag of a thought, as some chat templates do."""
-    return _OPENED.search(prompt) is not None
+    return re.search(rf"{_OPENS.pattern}\s*$", prompt, re.IGNORECASE) is not None
 
 
 def closes_thought(completion: str, opened: bool = True) -> bool:
@@ -102,14 +99,14 @@ def _marked(text: str) -> str:
     if mark and mark["box"]:
         rest = _braced(rest)
     elif mark and mark["tag"]:
-        rest = _END_OF_TAG.split(rest, maxsplit=1)[0]
+        rest = re.split("</answer>", rest, maxsplit=1, flags=re.IGNORECASE)[0]
     lines = _lines(rest)
     return "".join(lines[:1] if mark and not (mark["box"] or mark["tag"]) else lines[-1:])
 
 
 def _lines(text: str) -> list[str]:
     """Return the non-blank lines of a text, without code fences, closing politeness and sources."""
-    lines = [line for line in map(str.strip, text.splitlines()) if line and not _FENCE.fullmatch(line)]
+    lines = [line for line in map(str.strip, text.splitlines()) if line and not re.fullmatch(r"```[\w+-]{0,20}", line)]
     while len(lines) > 1 and (_CLOSING.match(lines[-1]) or _SOURCE_LINE.match(lines[-1])):
         lines.pop()
     return lines

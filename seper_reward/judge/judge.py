@@ -13,17 +13,16 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from seper_reward.judge.equality import differ_in_signs, equal, plain, signs
+from seper_reward.judge.equality import equal, plain, signs
 from seper_reward.judge.values import Value, in_digits, values_in, whole_value
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 14  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 15  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
-_WARNED: set[str] = set()  # models with texts that they cannot read
 _MOST_UNREAD = 0.2  # share of words that only one of two texts has and that the model cannot read
 _LETTER = re.compile(r"[(\[]?([A-J])[)\]]?\.?")
 # the letter of an option, alone or with its text: B, (B), Option B, B) argon
@@ -62,22 +61,26 @@ class Judge:
     """Judges pairs of answers, once per batch; ``cache`` keeps the scores of its model between runs."""
 
     def __init__(self, model: PairModel, cache: Cache | None = None) -> None:
-        self.model, self.cache = model, cache
+        self.model, self.cache, self._says_unread = model, cache, True
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         """All parts of the judge that decide a score; JSON-able."""
-        return {
-            "entailment": self.model.name,
-            "entailment_weights": self.model.weights_hash,
-            "entailment_rules": RULES,
-        }
+        weights = self.model.weights_hash
+        return {"entailment": self.model.name, "entailment_weights": weights, "entailment_rules": RULES}
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> "Judged":
         """Judge pairs, each distinct one once; ``verbatim`` pairs know no rule, as in the official code of SePer."""
         distinct = list(dict.fromkeys(pairs))
         with timed("rules"):
             ruled = [pair if verbatim else decide(pair, self.model) for pair in distinct]
+        if None in ruled and self._says_unread:
+            self._says_unread = False
+            word = min(_unread(distinct[ruled.index(None)], self.model))
+            say_once(
+                f"the entailment model {self.model.name} cannot read {word[:40]!r}, so answers with such words count "
+                "only if they are equal; use a multilingual model, or judge='reader' if the reader reads them"
+            )
         claims = list(dict.fromkeys(claim for claim in ruled if isinstance(claim, Pair)))
 
         def compute(missing: list[int]) -> list[list[float]]:
@@ -111,10 +114,10 @@ class Judged:
         return self._probs[torch.tensor(places)]
 
 
-def decide(pair: Pair, model: PairModel) -> bool | Pair:
+def decide(pair: Pair, model: PairModel) -> bool | Pair | None:
     """Return whether a premise entails a hypothesis if a rule decides it, else the pair for the model.
 
-    In the pair for the model, equal values have the spelling of the hypothesis.
+    In the pair for the model, equal values have the spelling of the hypothesis. ``None``: it cannot read the texts.
     """
     question, premise, hypothesis = pair
     if letter := _LETTER.fullmatch(plain(hypothesis)):
@@ -122,36 +125,21 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     if (lettered := _LETTERED.match(premise)) and not _LETTERED.match(hypothesis):
         premise = premise[lettered.end() :]
     if equal(premise, hypothesis):
-        if not _UNIT.search(premise):
-            return True
         value, whole = whole_value(hypothesis), whole_value(premise)
-        return not (value and whole and whole.excludes(value))  # 5 MW is not 5 mW
+        return not (_UNIT.search(premise) and value and whole and whole.excludes(value))  # 5 MW is not 5 mW
     if not premise.strip() or not hypothesis.strip():
         return False
-    claim = in_digits(premise) if _is_words(hypothesis) else _by_values(question, premise, hypothesis)
+    claim = _by_values(question, premise, hypothesis)
     if isinstance(claim, bool):
         return claim
-    return Pair(question, claim, in_digits(hypothesis)) if _is_read(premise, hypothesis, model) else False
+    if len(_unread(pair, model)) > _MOST_UNREAD * len(f"{premise} {hypothesis}".split()):
+        return None
+    return Pair(question, claim, in_digits(hypothesis))
 
 
-def _is_read(premise: str, hypothesis: str, model: PairModel) -> bool:
-    """Return whether a model can read the words that only one of two texts has; says once that it cannot."""
-    unread = model.unread(plain(premise)) ^ model.unread(plain(hypothesis))
-    if not unread or len(unread) <= _MOST_UNREAD * len(f"{premise} {hypothesis}".split()):
-        return True
-    if model.name not in _WARNED:
-        _WARNED.add(model.name)
-        say_once(
-            f"the entailment model {model.name} cannot read {min(unread)[:40]!r}, so answers with such words "
-            "count only if they are equal; use a multilingual model, or judge='reader' if the reader reads them"
-        )
-    return False
-
-
-@functools.lru_cache(maxsize=65536)
-def _is_words(text: str) -> bool:
-    """Return whether a text has neither digits nor signs, which a premise could lack or contradict."""
-    return not (re.search(r"\d", in_digits(text)) or signs(text))
+def _unread(pair: Pair, model: PairModel) -> frozenset[str]:
+    """Return the words that only one of two texts has and that a model cannot read."""
+    return model.unread(plain(pair.premise)) ^ model.unread(plain(pair.hypothesis))
 
 
 def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
@@ -159,7 +147,7 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     wanted, stated = values_in(hypothesis), values_in(premise)
     answer, response = whole_value(hypothesis), whole_value(premise)
     if not (answer and response):
-        if differ_in_signs(premise, hypothesis) or _exchanged(premise, hypothesis):
+        if _exchanged(premise, hypothesis):
             return False
     elif response.entails(answer):
         if response.has_unit == answer.has_unit:  # 2 % may not be 2
@@ -167,17 +155,11 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     elif response.excludes(answer) and not response.agrees(answer):
         return False
 
-    def is_open(missing: Value) -> bool:
-        """Return whether the model decides: a less precise date, numbers in words, or a value of the question."""
-        if any(value.agrees(missing) for value in stated) or not _digits(in_digits(premise)):
-            return True
-        if missing.readings[0].kind == "pair" and not any(value.comparable(missing) for value in stated):
-            return not _digits(needed[missing.start : missing.end]) - _digits(in_digits(premise))  # 1870 bis 1939
-        return not answer and any(value.entails(missing) for value in values_in(question))
-
     claim, needed = _spelled(premise, stated, hypothesis, wanted), in_digits(hypothesis)
     for missing in reversed([value for value in wanted if not any(other.entails(value) for other in stated)]):
-        if is_open(missing):
+        # the model decides on a less precise date, on numbers in words, and on a value of the question
+        is_open = any(value.agrees(missing) for value in stated) or not _digits(in_digits(premise))
+        if is_open or (not answer and any(value.entails(missing) for value in values_in(question))):
             needed = f"{needed[: missing.start]} {needed[missing.end :].lstrip('-')}"
         elif missing.readings[0].kind != "number" and any(value.excludes(missing) for value in stated):
             return False
@@ -207,7 +189,6 @@ def _around_digits(text: str) -> tuple[str, tuple[str, ...]]:
     return _DIGITS.sub("#", digits.replace("#", "")), tuple(_DIGITS.findall(digits))
 
 
-@functools.lru_cache(maxsize=65536)
 def _digits(text: str) -> Counter[str]:
     return Counter(_DIGITS.findall(text))
 

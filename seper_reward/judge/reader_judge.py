@@ -43,7 +43,7 @@ class ReaderJudge:
     @functools.cached_property
     def weights_hash(self) -> str:
         """Hash over all parts of the model and the wording of the question, which decide a score."""
-        probe = self._prompt(Pair("Who?", "Ann", "Bob"))
+        probe = self.prompt(Pair("Who?", "Ann", "Bob"))
         return content_key("reader judge", self._sampler.weights_hash, probe, *_REPLIES)
 
     @property
@@ -53,16 +53,15 @@ class ReaderJudge:
 
     def unread(self, text: str) -> frozenset[str]:
         """Return the words with a token that the tokenizer lacks; tokenizers of bytes lack none."""
-        unknown = self._sampler.tokenizer.unk_token_id
-        if unknown is None:
-            return frozenset()
-        return frozenset(word for word in text.split() if unknown in token_ids(self._sampler.tokenizer, word))
+        tokenizer = self._sampler.tokenizer
+        return frozenset(word for word in text.split() if tokenizer.unk_token_id in token_ids(tokenizer, word))
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return P(yes) and P(no) of distinct pairs, ``(n, 2)``, or the error of ``yes_probs``."""
-        return yes_probs(self._sampler, list(map(self._prompt, pairs)))
+        return yes_probs(self._sampler, list(map(self.prompt, pairs)))
 
-    def _prompt(self, pair: Pair) -> str:
+    def prompt(self, pair: Pair) -> str:
+        """Return the request about a pair, as the model reads it."""
         texts = {name: self._control_tokens.break_up(text) for name, text in pair._asdict().items()}
         request = (_WITH_QUESTION if pair.question.strip() else _TEXTS_ALONE).format(**texts)
         return self._chat.render([{"role": "user", "content": request}])

@@ -39,17 +39,15 @@ _SPELLED = {"c": "degC", "celsius": "degC", "f": "degF", "fahrenheit": "degF", "
 _NO_UNITS = frozenset({"a", "an", "as", "at", "in", "or", "of", "on", "to", "by", "and"})
 
 _NUMBER = (
-    r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d+)?(?![\d,])|\d{1,3}(?:\.\d{3}){2,6}(?![\d.,])"
+    r"(?P<number>\d{1,3}(?:,\d{3}){1,6}(?:\.\d+)?(?![\d,])|\d{1,3}(?:\.\d{3}){2,6}(?![\d.,])"
     r"|\d{1,3}(?: \d{3}){1,6}(?!\d)(?:\.\d+)?|\d+/\d+|\d+(?:[.,]\d+)?|\.\d+)"
 )
+_HIGH = _NUMBER.replace("number", "high")
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
 )
 _TAIL = re.compile(r"[\s-]?(?P<unit>°?\s?[^\W\d_]+(?:[23]\b)?(?:[ /^](?:[^\W\d_]+|[23](?!\d)))*|[%€$£¥₹¢²³])")
-
-
-_COMPARABLE = {("number", "amount"), ("amount", "number")}
 
 
 class Reading(NamedTuple):
@@ -66,7 +64,7 @@ class Reading(NamedTuple):
 
     def same_kind(self, other: "Reading") -> bool:
         """Return whether two readings are comparable: 85 may be 85 kg, but 85 kg are no 85 metres."""
-        return self.kind == other.kind != "amount" or (self.kind, other.kind) in _COMPARABLE
+        return self.kind == other.kind != "amount" or {self.kind, other.kind} == {"number", "amount"}
 
     def entails(self, other: "Reading") -> bool:
         """Return whether this reading is the other one, or a date within it."""
@@ -76,10 +74,9 @@ class Reading(NamedTuple):
             low, high, month, day = self.numbers
             lowest, highest, months, days = other.numbers
             return bool(lowest <= low <= high <= highest and months in (0, month) and days in (0, day))
-        return all(
-            (apart := abs(one - two)) <= 1e-9 * abs(two) or apart <= self._rounding(other, 0.01 * abs(two))
-            for one, two in zip(self.numbers, other.numbers, strict=True)
-        )
+        pairs = zip(self.numbers, other.numbers, strict=True)
+        near = (abs(one - two) <= max(1e-9 * abs(two), self._rounding(other, 0.01 * abs(two))) for one, two in pairs)
+        return all(near)
 
     def _rounding(self, other: "Reading", most: float) -> float:
         """Return the difference that rounding and converting may make; coarse numbers of multiple units are exact.
@@ -87,13 +84,9 @@ class Reading(NamedTuple):
         2.34 km are 2,344 m, and 8 km are 5 miles, but 2 hours are not 119 minutes, and 1/365 is not 1/366.
         """
         step = max(self.step, other.step)
-        if not step:
-            return 0.0
         small, large = sorted((self.size, other.size))
         multiples = small > 0 and abs(large / small - round(large / small)) < 1e-6
-        if small == large == 0 or (multiples and step > most):
-            return 0.0
-        return min(step, most)
+        return 0.0 if small == large == 0 or (multiples and step > most) else min(step, most)
 
 
 class Value(NamedTuple):
@@ -134,63 +127,27 @@ def in_digits(text: str) -> str:
     >>> in_digits("In nineteen eighty-nine two thirds of the twenty-first army"), in_digits("World War II")
     ('In 1989 2/3 of the 21st army', 'World War 2')
     """
-    text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\1 ", plain(text)))
-    for pattern, replacement in _DURATIONS:
+    text = plain(text)
+    for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
-    text = _PART.sub(_part_in_digits, text)
-    if not _NUMBERS.keys().isdisjoint(re.findall("[a-z]+", text.casefold())):  # the pattern of runs is slow
-        text = _NUMBER_WORDS.sub(_run_in_digits, text)
-    text = _ROMAN.sub(lambda match: str(_TENS_IN_ROMAN.index(match[1]) * 10 + _ROMAN_ONES.index(match[2])), text)
-    text = re.sub(r"\b(\d+) \(\1\)", r"\1", text)  # three (3)
-    text = _HALF_OF_DAY.sub(lambda match: f"{match[1]} {'am' if match[2] == 'morning' else 'pm'}", text)
-    text = _CLOCK.sub(_clock_in_digits, text)
-    text = re.sub(r"(?<=\d) degrees?\b(?! (?:c|f|kel))", "°", text, flags=re.IGNORECASE)
-    return re.sub(r"\b(\d+)'(\d{1,2})(?:\"|'')", r"\1 ft \2 in", text)
+    return text
 
 
-# web text often lacks the spaces around a date and the brackets of the citation after it: in19891.
-_LOST_SPACE = re.compile(r"\b([a-z]{2,5})(?=[A-Z]|\d\d)")
-_CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))")
-# times and durations in words
-_DURATIONS = [
-    (re.compile(rf"\b{pattern}\b", re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        ("an hour and a half", "90 minutes"),
-        ("half an hour", "30 minutes"),
-        ("half a year", "6 months"),
-        ("a fortnight", "2 weeks"),
-        ("a decade", "10 years"),
-        ("(?:(?:12|twelve) )?(?:noon|midday)", "12:00 pm"),
-        ("(?:(?:12|twelve) )?midnight", "12:00 am"),
-    )
-]
-_HALF_OF_DAY = re.compile(
-    r"((?:\w+ (?:past|to) )?\b\d{1,2}(?:[:.]\d\d)?)(?: o'clock)?,? in the (morning|afternoon|evening)\b", re.IGNORECASE
-)
-_CLOCK = re.compile(r"\b(?:a )?(half|quarter|\d{1,2} minutes) (past|to) (\d{1,2})\b(?!:)", re.IGNORECASE)
-_ROMAN_ONES = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]
-_TENS_IN_ROMAN = ["", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX"]
-# "I" is a pronoun but before punctuation, and L and XL alone are letters and a size
-_ROMAN = re.compile(r"(?<=[A-Za-z] )(?!I\b(?![,.;:)]|$)|X?L\b)(?=[IVXL])(XL|L?X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)")
-_PART = re.compile(
-    rf"\b(an?|\d+|{'|'.join(_SMALL[1:10])})[\s-]({'|'.join(_PARTS)})s?\b(?=\s+of\b|\W*$)", re.IGNORECASE
-)
 _WORD = rf"\b(?:{'|'.join(_NUMBERS)})\b"
-_NUMBER_WORDS = re.compile(rf"(?<!per ){_WORD}(?:(?:,|\s+and|[\s-]+oh)?[\s-]+{_WORD})*", re.IGNORECASE)
 
 
-def _clock_in_digits(match: re.Match[str]) -> str:
+def _clock(match: re.Match[str]) -> str:
     minutes = {"half": 30, "quarter": 15}.get(match[1].lower()) or int(match[1].split()[0])
     total = 60 * int(match[3]) + (minutes if match[2].lower() == "past" else -minutes)
     return f"{total // 60}:{total % 60:02}"
 
 
-def _part_in_digits(match: re.Match[str]) -> str:
+def _part(match: re.Match[str]) -> str:
     over = match[1].lower()
     return f"{over if over.isdigit() else _CARDINALS.get(over, 1)}/{_PARTS[match[2].lower()]}"
 
 
-def _run_in_digits(match: re.Match[str]) -> str:
+def _run(match: re.Match[str]) -> str:
     """Return a run of number words in digits; unchanged if it is the scale or unit of digits."""
     words = re.findall(_WORD, match[0].lower().replace("oh", "hundred"))  # nineteen oh five
     if (words[0] in _SCALES or words == ["second"]) and re.search(r"\d\s*$", match.string[: match.start()]):
@@ -214,6 +171,43 @@ def _run_in_digits(match: re.Match[str]) -> str:
     if words[-1] not in _ORDINALS:
         return spelled
     return spelled + ("th" if spelled[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(spelled[-1], "th"))
+
+
+_ROMAN_ONES = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]
+_TENS_IN_ROMAN = ["", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX"]
+# "I" is a pronoun but before punctuation, and L and XL alone are letters and a size
+_ROMAN = r"(?<=[A-Za-z] )(?!I\b(?![,.;:)]|$)|X?L\b)(?=[IVXL])(XL|L?X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)"
+
+
+def _numeral(match: re.Match[str]) -> str:
+    return str(_TENS_IN_ROMAN.index(match[1]) * 10 + _ROMAN_ONES.index(match[2]))
+
+
+#: What ``in_digits`` rewrites, in this order.
+_REWRITES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # web text often lacks the spaces around a date and the brackets of the citation after it: in19891.
+        (r"\b([a-z]{2,5})(?=[A-Z]|\d\d)", r"\1 "),
+        (r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))", r"\1"),
+        (r"(?i)\ban hour and a half\b", "90 minutes"),
+        (r"(?i)\bhalf an hour\b", "30 minutes"),
+        (r"(?i)\bhalf a year\b", "6 months"),
+        (r"(?i)\ba fortnight\b", "2 weeks"),
+        (r"(?i)\ba decade\b", "10 years"),
+        (r"(?i)\b(?:(?:12|twelve) )?(?:noon|midday)\b", "12:00 pm"),
+        (r"(?i)\b(?:(?:12|twelve) )?midnight\b", "12:00 am"),
+        (rf"(?i)\b(an?|\d+|{'|'.join(_SMALL[1:10])})[\s-]({'|'.join(_PARTS)})s?\b(?=\s+of\b|\W*$)", _part),
+        (rf"(?i)(?<!per ){_WORD}(?:(?:,|\s+and|[\s-]+oh)?[\s-]+{_WORD})*", _run),
+        (_ROMAN, _numeral),
+        (r"\b(\d+) \(\1\)", r"\1"),  # three (3)
+        (r"(?i)\b(\d{1,2}(?:[:.]\d\d)?)(?: o'clock)?,? in the morning\b", r"\1 am"),
+        (r"(?i)\b(\d{1,2}(?:[:.]\d\d)?)(?: o'clock)?,? in the (?:afternoon|evening)\b", r"\1 pm"),
+        (r"(?i)\b(?:a )?(half|quarter|\d{1,2} minutes) (past|to) (\d{1,2})\b(?!:)", _clock),
+        (r"(?i)(?<=\d) degrees?\b(?! (?:c|f|kel))", "°"),
+        (r"\b(\d+)'(\d{1,2})(?:\"|'')", r"\1 ft \2 in"),
+    )
+]
 
 
 @functools.lru_cache(maxsize=65536)
@@ -258,9 +252,8 @@ def whole_value(text: str) -> Value | None:
     ['date', None, 'pair']
     """
     values, digits = values_in(text), in_digits(text)
-    if len(values) == 1 and not _FILLER.sub("", digits[: values[0].start] + digits[values[0].end :]):
-        return values[0]
-    return None
+    is_whole = len(values) == 1 and not _FILLER.sub("", digits[: values[0].start] + digits[values[0].end :])
+    return values[0] if is_whole else None
 
 
 def _value(match: re.Match[str], *readings: Reading) -> Value:
@@ -272,9 +265,6 @@ def _date(match: re.Match[str]) -> Value:
     month, day, year = (int(groups.get(name) or 0) for name in ("month_number", "day", "year"))
     if groups.get("month"):
         month = _MONTHS.index(groups["month"][:3]) + 1
-    if month > 12 >= day:
-        day, month = month, day  # American order: 03/14/1702
-    american = "/" in match[0] and 0 < day <= 12 and month > 0  # 9/11/2001 may be either
     # 0 March and 1702-00-14 are other dates than all of March or 1702
     day, month = day or 32 * bool(groups.get("day")), month or 13 * bool(groups.get("month_number"))
     low, high = (year, year) if groups.get("year") else (-math.inf, math.inf)
@@ -286,7 +276,8 @@ def _date(match: re.Match[str]) -> Value:
         high = year + (9 if year % 100 else 99)
     elif before_christ:
         low = high = -year
-    orders = [(month, day), (day, month)] if american else [(month, day)]
+    # 9/11/2001 may be either day, and of 14/03/1702 and 03/14/1702 only one exists
+    orders = [(month, day), (day, month)] if "/" in match[0] else [(month, day)]
     return _value(match, *(Reading("date", (low, high, *order)) for order in orders))
 
 
@@ -294,11 +285,9 @@ def _time(match: re.Match[str]) -> Value | None:
     hour, minute, half = int(match["hour"]), int(match["minute"] or 0), match.groupdict("").get("half", "").lower()
     if hour > 24 or minute > 59 or (half and hour > 12):
         return None
-    if half:
-        return _value(match, Reading("time", ((hour % 12 + 12 * (half == "p")) * 60 + minute,)))
-    at = hour % 24 * 60 + minute
+    at = (hour % 12 + 12 * (half == "p") if half else hour % 24) * 60 + minute
     # 07:30 is in the morning, 7:30 may be in the evening
-    times = (at, (at + 720) % 1440) if hour <= 12 and match[0][0] != "0" else (at,)
+    times = (at,) if half or hour > 12 or match[0][0] == "0" else (at, (at + 720) % 1440)
     return _value(match, *(Reading("time", (minutes,)) for minutes in times))
 
 
@@ -306,7 +295,8 @@ def _amount(match: re.Match[str]) -> Value | None:
     groups = {name: text.lower() for name, text in match.groupdict("").items()}
     scale = _ABBREVIATED.get(groups.get("scale", "").strip(), 1.0) * float(f"1e{groups.get('power') or 0}")
     written = groups["number"] or "1"  # 10^6
-    step = scale * _step(written)
+    # half a unit of the last digit; of a fraction, the precision of its usual decimal form
+    step = scale * (1e-3 if "/" in written else 0.5 * 10.0 ** -len(written.partition(".")[2]))
     number = _parsed(written) * (-scale if groups.get("sign") else scale)
     if not math.isfinite(number):  # 10^500
         return None
@@ -346,11 +336,6 @@ def _parsed(written: str) -> float:
     return float(re.sub("[, .]" if written.count(".") > 1 else "[, ]", "", written))  # 1.345.596
 
 
-def _step(written: str) -> float:
-    """Return half a unit of the last digit of a number; of a fraction, the precision of its usual decimal form."""
-    return 1e-3 if "/" in written else 0.5 * 10.0 ** -len(written.partition(".")[2])
-
-
 Unit = tuple[str, Any]  # kind, and the unit's size or pint's unit
 
 
@@ -359,12 +344,11 @@ def _unit_behind(match: re.Match[str]) -> tuple[tuple[Unit, ...], int]:
     tail = _TAIL.match(match.string, match.end())
     words = re.findall(r"[^ ]+", tail["unit"])[:4] if tail else []
     for size in range(len(words), 0, -1):
-        if size > 1 and words[size - 1].lower() in _NO_UNITS:
-            continue
-        name = " ".join(words[:size])
+        name, last = " ".join(words[:size]), words[size - 1].lower()
         end = match.string.index(name, match.end()) + len(name)
-        is_preposition = name == "in" and re.match(r"\s+\w", match.string[end:])  # 12 in all
-        if not is_preposition and (units := _units(name)):
+        # 12 in are inches, 12 in all are not
+        is_unit = last not in _NO_UNITS or (name == "in" and not re.match(r"\s+\w", match.string[end:]))
+        if is_unit and (units := _units(name)):
             return units, end
     return (), match.end()
 
@@ -377,9 +361,7 @@ def _units(name: str) -> tuple[Unit, ...]:
     if lower in ("%", "pct", "percent", "per cent", "percentage points"):
         return (("percent", 1.0),)
     money = (_MONEY[lower],) if lower in _MONEY else ()
-    if lower in _NO_UNITS - {"in"}:
-        return money
-    registry = _registry()  # outside the block: without it, all units would be unknown
+    registry = unit_registry()  # outside the block: without it, all units would be unknown
     try:
         unit = registry.parse_units(_SPELLED.get(lower, re.sub(r"\b(?:an|a) ", "per ", name)))
     except Exception:  # pint raises errors of many kinds for words that are no units
@@ -389,7 +371,8 @@ def _units(name: str) -> tuple[Unit, ...]:
 
 
 @functools.cache
-def _registry() -> Any:
+def unit_registry() -> Any:
+    """Return pint's registry; reading it takes half a second, once."""
     import pint
 
     return pint.UnitRegistry(cache_folder=":auto:")
@@ -398,9 +381,8 @@ def _registry() -> Any:
 def _converted(number: float, step: float, kind: str, unit: object) -> Reading:
     if isinstance(unit, float):
         return Reading(kind, (number * unit,))
-    base, zero, one = (
-        _registry().Quantity(number_in_unit, unit).to_base_units().magnitude for number_in_unit in (number, 0, 1)
-    )
+    quantity = unit_registry().Quantity
+    base, zero, one = (quantity(count, unit).to_base_units().magnitude for count in (number, 0, 1))
     return Reading(kind, (base,), 0.0 if zero else step * one, one - zero)  # degrees are not rounded
 
 
@@ -425,19 +407,16 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
         (r"\b(?P<era>(?-i:A\.?D\.?|B\.?C\.?))\s*(?P<year>\d{1,4})(?![\w,:/-]|\.\d)", _date),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap])\.?\s?m\b\.?", _time),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?::(?P<minute>\d{2})(?!\d|:\d)|\s+o'clock\b)", _time),
+        (rf"(?<![a-z])(?P<money>{_BEFORE})\s?{_NUMBER}(?!\d)(?P<scale>(?:[kmb]|bn|mn)\b|{_SCALE})?", _amount),
         (
-            rf"(?<![a-z])(?P<money>{_BEFORE})\s?(?P<number>{_NUMBER})(?!\d)(?P<scale>(?:[kmb]|bn|mn)\b|{_SCALE})?",
-            _amount,
-        ),
-        (
-            rf"(?:(?P<between>\bbetween\s+)|(?<![\w.,/:-]))(?P<number>{_NUMBER})(?:\s?[a-z%°]+)?"
-            rf"(?:(?(between)\s+and\s+|\s*-\s*)|:|\s+to\s+)(?P<high>{_NUMBER})(?![\w/:-]|[.,]\d)",
+            rf"(?:(?P<between>\bbetween\s+)|(?<![\w.,/:-])){_NUMBER}(?:\s?[a-z%°]+)?"
+            rf"(?:(?(between)\s+and\s+|\s*-\s*)|:|\s+to\s+){_HIGH}(?![\w/:-]|[.,]\d)",
             _pair,
         ),
         (r"(?<![\w.,/])(\d{1,9})(?:st|nd|rd|th)\b", _ordinal),
-        (rf"(?<![\w.,/:^])(?:(?P<number>{_NUMBER})(?:\s*[x*]\s*10\^|e)|10\^)(?P<power>-?\d+)\b", _amount),
+        (rf"(?<![\w.,/:^])(?:{_NUMBER}(?:\s*[x*]\s*10\^|e)|10\^)(?P<power>-?\d+)\b", _amount),
         (
-            rf"(?<![\w.,/:])(?<!\d-)(?:(?<![\w)])(?P<sign>-|minus |negative )(?=[\d.]))?(?P<number>{_NUMBER})"
+            rf"(?<![\w.,/:])(?<!\d-)(?:(?<![\w)])(?P<sign>-|minus |negative )(?=[\d.]))?{_NUMBER}"
             rf"(?![\d/]|[.,:]\d)(?P<scale>(?:k|bn|mn)\b|{_SCALE})?",  # 7m may be a length
             _amount,
         ),

@@ -51,14 +51,7 @@ PLACES: dict[str, tuple[tuple[Any, str], ...]] = {
 }
 #: Stages that are not the host's own: a run that samples does not read the responses from a cache.
 OTHERS = ("cache", "models")
-SHAPES = {
-    "default": {},
-    **{f"passages {count}": {"passages": count} for count in (1, 20)},
-    **{f"samples {count}": {"samples": count} for count in (5, 20)},
-    "block 1": {"block": 1},
-    **{f"aliases {count}": {"aliases": count} for count in (10, 100)},
-    "rollouts": {"rollouts": 8},  # rewards of so many rollouts a question, each with a passage; per rollout
-}
+SHAPES = ("default", "rollouts")  # labels, and rewards of rollouts with a passage each; per context or rollout
 
 
 class Stages:
@@ -69,7 +62,8 @@ class Stages:
         self._running = ["rest"]
         self._since = time.thread_time()
 
-    def _switch(self) -> None:
+    def switch(self) -> None:
+        """Count the time since the last call for the running stage."""
         now = time.thread_time()
         self.milliseconds[self._running[-1]] += (now - self._since) * 1000
         self._since = now
@@ -77,12 +71,12 @@ class Stages:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measure the block as a stage."""
-        self._switch()
+        self.switch()
         self._running.append(name)
         try:
             yield
         finally:
-            self._switch()
+            self.switch()
             self._running.pop()
 
     def timed(self, stage: str, act: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,40 +101,39 @@ def stages(scorer: Any) -> Iterator[Stages]:
         stack.enter_context(
             mock.patch.object(seper_reward.judge.judge, "timed", found.stage)
         )  # the rules, all at once
-        for model in (scorer.sampler.model, scorer.entailment._model):
+        for model in (scorer.sampler.model, scorer.entailment.model):
             stack.enter_context(mock.patch.object(model, "forward", found.timed("models", model.forward)))
         yield found
-        found._switch()
+        found.switch()
 
 
-def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str, float]:
+def measure(scorer: SePerScorer, shape: str, count: int) -> dict[str, float]:
     """Return milliseconds per context by stage, of labelling ``count`` questions after another one."""
-    passages, block = shape.get("rollouts", shape.get("passages", 5)), shape.get("block", 16)
-    scorer = scorer.with_sampling(num_samples=shape.get("samples", 10))
+    passages = 8 if shape == "rollouts" else 5
+    scorer = scorer.with_sampling(num_samples=10)
     scorer.judge = Judge(scorer.entailment)  # no cache of its scores
-    names = [f"Ida {at}" for at in range(100)]
     asked = questions(10)
     texts = [passage for query in asked for passage in query.passages]
     queries = [
         Query(
             str(number),
             query.question,
-            (*query.answers[:1], *names)[: shape.get("aliases", 1)],
+            query.answers[:1],
             tuple(Passage(f"{texts[(number + at) % len(texts)].text} {at}", id=str(at)) for at in range(passages)),
         )
         for number, query in enumerate(asked[: count + 1])
     ]
-    values._registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
+    values.unit_registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
     scorer.entailment.unread("é")
-    label(scorer, queries[:1], block)
-    if scorer.cache or "rollouts" in shape:  # what rollouts answer, and what is read from the cache below
+    label(scorer, queries[:1])
+    if scorer.cache or shape == "rollouts":  # what rollouts answer, and what is read from the cache below
         responses = scorer.responses(queries[1:])
     for each in (equality, values, seper_reward.judge.judge):  # what an earlier shape has left
         for function in vars(each).values():
-            if hasattr(function, "cache_clear") and function is not values._registry:
+            if hasattr(function, "cache_clear") and function is not values.unit_registry:
                 function.cache_clear()
-    act, contexts = partial(label, scorer, queries[1:], block), sum(len(query.contexts) for query in queries[1:])
-    if "rollouts" in shape:
+    act, contexts = partial(label, scorer, queries[1:]), sum(len(query.contexts) for query in queries[1:])
+    if shape == "rollouts":
         texts_drawn = [row.texts[0] for found in responses for row in unwrap(found)[1:]]
         act, contexts = partial(reward, scorer, queries[1:], texts_drawn), len(texts_drawn)
     with stages(scorer) as found:
@@ -150,13 +143,11 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
     return {"host": sum(spent for stage, spent in every.items() if stage not in OTHERS), **every}
 
 
-def label(scorer: SePerScorer, queries: Sequence[Query], block: int) -> None:
+def label(scorer: SePerScorer, queries: Sequence[Query]) -> None:
     """Label queries, and write their rows to nowhere."""
     labeler = DeltaSePerLabeler(scorer)
-    for start in range(0, len(queries), block):
-        batch = queries[start : start + block]
-        for query, labeled in zip(batch, labeler.label_batch(batch), strict=True):
-            json.dumps(rows.label_row(unwrap(labeled), labeler.name, rows.passage_lengths(scorer, query)))
+    for query, labeled in zip(queries, labeler.label_batch(queries), strict=True):
+        json.dumps(rows.label_row(unwrap(labeled), labeler.name, rows.passage_lengths(scorer, query)))
 
 
 def reward(scorer: SePerScorer, queries: Sequence[Query], completions: Sequence[str]) -> None:
@@ -176,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--judge", help="likewise the judge")
     made.add_argument("--recorded", type=Path, help="cache of the reader's responses, filled first if it has none")
     made.add_argument("--questions", type=int, default=8)
-    made.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    made.add_argument("--shapes", nargs="+", default=SHAPES, choices=SHAPES)
     options = made.parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             device="cpu",
         )
         gc.freeze()  # as in `label`
-        found = {name: measure(scorer, SHAPES[name], options.questions) for name in options.shapes}
+        found = {name: measure(scorer, name, options.questions) for name in options.shapes}
     finish(found, options.json)
     columns = list(next(iter(found.values())))
     table = [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in found.items()]

@@ -91,8 +91,8 @@ class Reference:
         parts = [grid[0][0] for grid in judge.parts(said)]
         found = []
         for start in range(0, len(said), _CHUNK):
-            encoded = judge._tokenizer.pad(dict(judge.encode(parts[start : start + _CHUNK])), return_tensors="pt")
-            found.append(judge._model(**encoded.to(judge.device)).logits.float().softmax(-1)[:, judge._columns[0]])
+            encoded = judge.tokenizer.pad(dict(judge.encode(parts[start : start + _CHUNK])), return_tensors="pt")
+            found.append(judge.model(**encoded.to(judge.device)).logits.float().softmax(-1)[:, judge.columns[0]])
         return torch.cat(found).cpu()
 
     @contextmanager

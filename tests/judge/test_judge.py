@@ -8,51 +8,30 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.types import Pair
 from tests.helpers import ScriptedModel
 
-SPLIT = [(1.0, 0.0), (-0.9, 0.9), (-0.1, 0.1)]  # of the rest, nine tenths are neutral
 CREDULOUS = ScriptedModel(lambda pair: 0.99)
 QUESTION = "How many of the 120 sheep were lost?"
 
 
-@pytest.mark.parametrize(
-    ("premise", "hypothesis", "expected"),
-    [
-        ("**The Tern.**", "tern", True),
-        ("", "  ", True),
-        ("", "Paris", False),
-        ("Paris", " ", False),
-        ("F", "F#", False),
-        ("F#", "F", False),
-        ("(2, 8)", "[2, 8)", False),
-        ("2,340", "two thousand three hundred and forty", True),
-        ("2 km", "2000 m", True),
-        ("9 November 1989", "1989", True),
-        ("87", "85", False),
-        ("412 metres", "412 kg", False),
-        ("SW1A 2AA", "SW1A 1AA", False),
-        ("They lost 87 of them", "85", False),
-        ("They paid 85 pounds", "$85", False),  # the same number of another unit
-        ("It weighs 412 kg", "412 metres", False),
-        ("20 C", "20 °C", True),  # an equal value, whatever its signs
-        ("They lost 120 of them", "85", False),  # the question's number is no other answer, and 85 is missing
-        ("Platform nine", "Platform 10", False),
-        ("Louis XIV of France", "Louis XVI", False),
-        ("Platform nine", "Platform 9¾", False),
-        ("It is in the key of F", "F#", False),
-        ("World War II", "World War I", False),
-        ("It was World War I", "World War II", False),
-        ("Henry the Second", "Henry I", False),
-        ("Henry IV, Part II", "Part I", False),
-        ("B51", "B-52", False),
-        ("World War II", "First World War", False),
-        ("5 MW", "5 mW", False),
-        ("7 PM", "7 pm", True),
-        ("3D", "3d", True),
-        ("5 KM", "5 km", True),
-        ("1/0", "1/0", True),
+RULED = {
+    True: [
+        ("**The Tern.**", "tern"), ("", "  "), ("2,340", "two thousand three hundred and forty"),
+        ("9 November 1989", "1989"), ("20 C", "20 °C"), ("7 PM", "7 pm"), ("3D", "3d"), ("5 KM", "5 km"),
+        ("1/0", "1/0"),
     ],
-)
-def test_a_pair_that_a_rule_decides(premise, hypothesis, expected):
-    assert decide(Pair(QUESTION, premise, hypothesis), CREDULOUS) is expected
+    # also the same number of another unit, and a number of the question
+    False: [
+        ("", "Paris"), ("Paris", " "), ("F#", "F"), ("SW1A 2AA", "SW1A 1AA"), ("They lost 87 of them", "85"),
+        ("They paid 85 pounds", "$85"), ("It weighs 412 kg", "412 metres"), ("They lost 120 of them", "85"),
+        ("Louis XIV of France", "Louis XVI"), ("Platform nine", "Platform 9¾"), ("It is in the key of F", "F#"),
+        ("It was World War I", "World War II"), ("Henry the Second", "Henry I"), ("B51", "B-52"),
+        ("World War II", "First World War"), ("5 MW", "5 mW"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expected", RULED)
+def test_decide_by_rules(expected):
+    assert [texts for texts in RULED[expected] if decide(Pair(QUESTION, *texts), CREDULOUS) is not expected] == []
 
 
 @pytest.mark.parametrize(
@@ -76,11 +55,11 @@ def test_a_pair_that_a_rule_decides(premise, hypothesis, expected):
         ("45 degrees", "45°", ("45°", "45°")),
     ],
 )
-def test_a_pair_for_the_model_has_the_spelling_of_the_hypothesis(premise, hypothesis, asked):
+def test_decide_gives_the_model_the_spelling_of_the_hypothesis(premise, hypothesis, asked):
     assert decide(Pair(QUESTION, premise, hypothesis), CREDULOUS) == Pair(QUESTION, *asked)
 
 
-def test_values_that_are_stated_or_less_precise_are_for_the_model():
+def test_decide_leaves_stated_and_less_precise_values_to_the_model():
     """Of people's verdicts, 203 right and 9 wrong responses state the gold value next to others."""
     for question, premise, hypothesis in (
         ("How many?", "Of 120 sheep they lost 85", "85"),
@@ -100,28 +79,27 @@ def test_values_that_are_stated_or_less_precise_are_for_the_model():
         assert decide(Pair(question, premise, hypothesis), CREDULOUS) is False
 
 
-def test_a_text_that_the_model_cannot_read_entails_nothing_and_is_warned_of_once(capsys):
+def test_judge_says_once_what_the_model_cannot_read(capsys):
     model = ScriptedModel(lambda pair: 0.99, unread=lambda text: {word for word in text.split() if not word.isascii()})
     model.name = "reads ASCII only"
-    assert decide(Pair("", "город Псков", "Псков"), model) is False
-    assert decide(Pair("", "Pskov", "Псков"), model) is False
-    assert decide(Pair("", "ПСКОВ.", "Псков"), model) is True  # equal
-    assert decide(Pair("", "87", "85"), model) is False
+    pairs = [
+        Pair("", *texts) for texts in (("город Псков", "Псков"), ("Pskov", "Псков"), ("ПСКОВ.", "Псков"), ("87", "85"))
+    ]
+    assert [decide(pair, model) for pair in pairs] == [None, None, True, False]
+    assert capsys.readouterr().err == ""
+    judge = Judge(model)
+    for _ in range(2):
+        judged = judge.probs(pairs)
+        assert [judged[pair] for pair in pairs] == [0, 0, 1, 0]
     message = capsys.readouterr().err
-    assert message.count("the entailment model reads ASCII only cannot read 'город'") == 1
+    assert message.startswith("the entailment model reads ASCII only cannot read 'город'")
     assert message.count("\n") == 1
 
 
-def test_each_distinct_pair_is_asked_once_and_never_again_with_a_cache():
+def test_judge_asks_each_distinct_pair_once_with_a_cache():
     model = ScriptedModel(lambda pair: {"Rome": 0.7, "Bern": 0.2}[pair.premise])
-    pairs = [
-        Pair("Where?", "Rome", "Paris"),
-        Pair("Where?", "PARIS!", "Paris"),
-        Pair("Where?", "Bern", "Paris"),
-        Pair("Where?", "Rome", "Paris"),
-        Pair("Where?", "Rome", "Oslo"),
-        Pair("Where?", "", "Oslo"),
-    ]
+    premises, hypotheses = ("Rome", "PARIS!", "Bern", "Rome", "Rome", ""), ("Paris",) * 4 + ("Oslo",) * 2
+    pairs = [Pair("Where?", *texts) for texts in zip(premises, hypotheses, strict=True)]
     cache = Cache(":memory:")
     first = Judge(model, cache).probs(pairs)
     assert model.asked == [[pairs[0], pairs[2], pairs[4]]]
@@ -138,7 +116,7 @@ def test_each_distinct_pair_is_asked_once_and_never_again_with_a_cache():
     assert model.asked[1:] == [[Pair("Why?", "Rome", "Paris")]]
 
 
-def test_two_spellings_of_a_value_are_one_pair_for_the_model():
+def test_judge_asks_two_spellings_of_a_value_once():
     model = ScriptedModel(lambda pair: 0.6)
     pairs = [Pair("", f"It took {number} men", "12") for number in ("twelve", "12", "dozen")]
     judged = Judge(model).probs(pairs)
@@ -146,7 +124,7 @@ def test_two_spellings_of_a_value_are_one_pair_for_the_model():
     assert [judged[pair] for pair in pairs] == pytest.approx([0.6] * 3)
 
 
-def test_verbatim_pairs_know_no_rule_and_have_their_own_entries_in_a_cache():
+def test_judge_verbatim_pairs_know_no_rule_and_have_own_cache_entries():
     model, cache = ScriptedModel(lambda pair: 0.6), Cache(":memory:")
     pairs = [Pair("", "87", "85"), Pair("", "", "Paris"), Pair("", "Paris.", "Paris"), Pair("", "Rome", "Paris")]
     judged = Judge(model, cache).probs(pairs, verbatim=True)
@@ -156,7 +134,7 @@ def test_verbatim_pairs_know_no_rule_and_have_their_own_entries_in_a_cache():
     assert model.asked[1:] == [pairs[3:]]
 
 
-def test_a_table_of_premises_and_hypotheses():
+def test_judged_table_of_premises_and_hypotheses():
     chances = {("Rome", "Paris"): 0.1, ("Rome", "Oslo"): 0.2, ("Bern", "Paris"): 0.3, ("Bern", "Oslo"): 0.45}
     chances |= {("Lima", "Paris"): 0.55, ("Lima", "Oslo"): 0.6}
     model = ScriptedModel(
@@ -171,51 +149,29 @@ def test_a_table_of_premises_and_hypotheses():
         judged.table("Why?", ["Rome"], ["Oslo"])
 
 
-def test_no_pairs():
+def test_judge_of_no_pairs():
     assert Judge(CREDULOUS).probs([]).rows([]).shape == (0, 3)
 
 
-@pytest.mark.parametrize(
-    ("premise", "hypothesis"),
-    [
+def test_decide_refuses_numbers_that_changed_places():
+    for premise, hypothesis in (
         ("3 wins and 5 losses", "5 wins and 3 losses"),
         ("It was 3 wins and 5 losses.", "5 wins and 3 losses"),
         ("row 3, seat 5", "row 5, seat 3"),
         ("y = 3x + 5", "y = 5x + 3"),
         ("(3, 5)", "(5, 3)"),
         ("six for and forty-four against", "44 for and 6 against"),
-    ],
-)
-def test_numbers_that_changed_places_are_another_answer(premise, hypothesis):
-    assert decide(Pair("", premise, hypothesis), CREDULOUS) is False
-    assert decide(Pair("", hypothesis, hypothesis), CREDULOUS) is True
-
-
-@pytest.mark.parametrize(
-    ("premise", "hypothesis"),
-    [
-        ("5 and 3", "3 and 5"),
-        ("3 losses and 5 wins", "5 wins and 3 losses"),
-        ("5 wins, 3 losses", "5 wins and 3 losses"),
-    ],
-)
-def test_numbers_in_a_list_or_with_their_words_may_change_places(premise, hypothesis):
-    assert decide(Pair("", premise, hypothesis), CREDULOUS) is not False
-
-
-def test_the_letter_of_an_option_is_the_option():
-    for text in (
-        "B",
-        "(B)",
-        "[B]",
-        "b.",
-        "Option B",
-        "Choice B",
-        "The answer is B.",
-        "B) argon",
-        "(B) argon",
-        "B: argon",
     ):
+        assert decide(Pair("", premise, hypothesis), CREDULOUS) is False, premise
+        assert decide(Pair("", hypothesis, hypothesis), CREDULOUS) is True
+    assert decide(Pair("", "5 and 3", "3 and 5"), CREDULOUS) is not False  # a list
+    for premise in ("3 losses and 5 wins", "5 wins, 3 losses"):
+        assert decide(Pair("", premise, "5 wins and 3 losses"), CREDULOUS) is not False, premise
+
+
+def test_decide_takes_the_letter_of_an_option_for_it():
+    options = ("B", "(B)", "[B]", "b.", "Option B", "Choice B", "The answer is B.", "B) argon", "(B) argon")
+    for text in options:
         assert decide(Pair("", text, "B"), CREDULOUS) is True, text
     for text in ("D", "(D)", "B or D", "D) argon", "argon", "Bern", ""):
         assert decide(Pair("", text, "B"), CREDULOUS) is False, text
@@ -224,7 +180,7 @@ def test_the_letter_of_an_option_is_the_option():
 
 
 @pytest.mark.parametrize("symbol", ["✓", "😀", "👍🏽", "✅", "★", "❤️", "\u200e", "\u00ad"])
-def test_symbols_are_nothing(symbol):
+def test_decide_reads_symbols_as_nothing(symbol):
     for name in ("Ida Voss", "1912", "5 kg"):
         for text in (f"{name} {symbol}", f"{symbol} {name}"):
             assert decide(Pair("", text, name), CREDULOUS) is True

@@ -33,13 +33,8 @@ def number(low=1, high=9999):
     return st.integers(low, high)
 
 
-day, month, year, hour, minute = (
-    number(1, 28),
-    st.sampled_from(MONTHS),
-    number(1000, 2050),
-    number(1, 12),
-    number(0, 59),
-)
+day, month, year = number(1, 28), st.sampled_from(MONTHS), number(1000, 2050)
+hour, minute = number(1, 12), number(0, 59)
 digit, letter, sign = number(0, 9), st.sampled_from("ABCDEFGHKLMNPRSTW"), st.sampled_from("$£€¥₹")
 GOLDS = {
     "whole numbers": formatted("{n}", n=number(1, 10**9)) | formatted("{n:,}", n=number(1000, 10**9)),
@@ -114,13 +109,6 @@ def test_another_sign_is_another_answer(kind, form):
         assert support(form.format(gold.replace(sign, other, 1)), gold) == 0
 
     check()
-
-
-@everywhere
-@pytest.mark.parametrize("chord", ["F#", "C#m7", "G#maj7", "B#7"])
-def test_another_chord_is_another_answer(chord, form):
-    assert support(form.format(chord.replace("#", "")), chord) == 0
-    assert support(chord, form.format(chord)) >= 0.99
 
 
 @everywhere

@@ -48,7 +48,7 @@ def test_it_agrees_with_the_log_probabilities_of_the_reader(tiny_sampler):
     judge = ReaderJudge(tiny_sampler)
     probs = judge.probs(PAIRS)
     for pair, row in zip(PAIRS, probs, strict=True):
-        yes, no = (float(found.sum()) for found in tiny_sampler.log_probs([judge._prompt(pair)] * 2, ["yes", "no"]))
+        yes, no = (float(found.sum()) for found in tiny_sampler.log_probs([judge.prompt(pair)] * 2, ["yes", "no"]))
         assert float(row[0]) == pytest.approx(1 / (1 + math.exp(no - yes)), abs=1e-5)
     assert judge.classes == 2
     assert probs.sum(1).tolist() == pytest.approx([1, 1, 1])

@@ -15,7 +15,7 @@ from num2words import num2words
 
 from tests.benchmarks.adapters import vocabulary
 
-_words, _types = vocabulary("forms"), vocabulary("types")
+words, _types = vocabulary("forms"), vocabulary("types")
 
 
 class AnswerType(NamedTuple):
@@ -77,7 +77,7 @@ def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Itera
         # a last name stands for a person, too
         known_by_last_name = fact.question.lower().startswith("who") and re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", answer)
         name = answer.split()[-1] if known_by_last_name and rng.random() < 0.3 else answer
-        response = rng.choice(_words.stated if entailed else _words.not_stated).format(a=name, b=b, c=c)
+        response = rng.choice(words.stated if entailed else words.not_stated).format(a=name, b=b, c=c)
         # aliases of a date or number may differ in meaning (1973, October 1973), so that both sides take the same
         gold = answer if any(character.isdigit() for character in answer) else rng.choice(fact.answers)
         yield Form(fact.question, response[0].upper() + response[1:], gold, entailed)
@@ -98,10 +98,13 @@ def list_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterato
             place = rng.randrange(size)
             shuffled = [*shuffled[:place], *([] if rng.random() < 0.5 else [extra]), *shuffled[place + 1 :]]
         question = rng.choice(questions).format(n=num2words(size))
-        response = rng.choice(["{}", "{}", "They are {}", "{}, these are the ones", "First {}"]).format(
-            _joined(shuffled, rng)
-        )
-        yield Form(question, response, _joined(items, rng), entailed)
+        form = rng.choice(["{}", "{}", "They are {}", "{}, these are the ones", "First {}"])
+        yield Form(question, form.format(_joined(shuffled, rng)), _joined(items, rng), entailed)
+
+
+def listed(items: Sequence[str]) -> str:
+    """Return a list in words."""
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _joined(items: Sequence[str], rng: random.Random) -> str:
@@ -118,9 +121,9 @@ def number_forms(count: int, rng: random.Random) -> Iterator[Form]:
         number = _some_number(rng)
         if rng.random() < 0.5:
             value = number if entailed else _other_number(number, rng)
-            yield Form(rng.choice(_words.counted), _about(_spelled(value, rng), rng), _spelled(number, rng), entailed)
+            yield Form(rng.choice(words.counted), _about(_spelled(value, rng), rng), _spelled(number, rng), entailed)
             continue
-        units, questions, factor, small = rng.choice(_words.units)
+        units, questions, factor, small = rng.choice(words.units)
         question, gold = rng.choice(questions), f"{_spelled(number, rng)} {rng.choice(units)}"
         if entailed and factor and rng.random() < 0.3:
             quantity = f"{_spelled(number * factor, rng)} {rng.choice(small)}"
@@ -163,7 +166,7 @@ def _spelled(number: int, rng: random.Random) -> str:
 
 
 def _about(quantity: str, rng: random.Random) -> str:
-    return str(rng.choice(_words.about)).format(quantity)
+    return str(rng.choice(words.about)).format(quantity)
 
 
 def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
@@ -174,15 +177,11 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
         if rng.random() < 0.4:
             ways = [str(day.year), num2words(day.year, to="year"), *_written(day, True), f"{day:%B} {day.year}"]
             other = day.replace(year=max(1, day.year + rng.choice([-100, -10, -9, -3, -1, 1, 2, 7, 10, 50, 100])))
-            wrong = [
-                str(other.year),
-                f"{other:%B} {other.year}",
-                *_written(other, True),
-                f"the {day.year // 10 * 10}s",
-            ]
-            wrong.append(f"the {num2words(day.year // 100 + 1, to='ordinal')} century")
+            wrong = [str(other.year), f"{other:%B} {other.year}", *_written(other, True)]
+            century = num2words(day.year // 100 + 1, to="ordinal")
+            wrong += [f"the {day.year // 10 * 10}s", f"the {century} century"]
             date = rng.choice(ways if entailed else wrong)
-            yield Form(rng.choice(_words.which_year), _on(date, rng), str(day.year), entailed)
+            yield Form(rng.choice(words.which_year), _on(date, rng), str(day.year), entailed)
             continue
         with_year = rng.random() < 0.8
         gold = rng.choice(_written(day, with_year))
@@ -196,7 +195,7 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
             ]
             vague = [f"{day:%B} {day.year}", str(day.year)] if with_year else [f"{day:%B}"]
             date = rng.choice(vague) if rng.random() < 0.3 else rng.choice(_written(rng.choice(changed), with_year))
-        yield Form(rng.choice(_words.when), _on(date, rng), gold, entailed)
+        yield Form(rng.choice(words.when), _on(date, rng), gold, entailed)
 
 
 def _written(day: datetime.date, with_year: bool) -> list[str]:
@@ -226,9 +225,9 @@ def yes_no_forms(statements: Sequence[tuple[str, str, str]], count: int, rng: ra
             response, truth = premise, {"entailment": "yes", "contradiction": "no"}.get(label)
         elif chance < 0.95:
             truth = rng.choice(["yes", "no"])
-            response = rng.choice(_words.yes if truth == "yes" else _words.no)
+            response = rng.choice(words.yes if truth == "yes" else words.no)
         else:
-            response, truth = rng.choice(_words.unsure), None
+            response, truth = rng.choice(words.unsure), None
         yield Form(question, response, answer, truth == answer)
 
 

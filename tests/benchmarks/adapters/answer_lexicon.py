@@ -16,13 +16,13 @@ from num2words import num2words
 from tests.benchmarks.adapters.answer_forms import Form
 from tests.benchmarks.adapters.near_names import person, place
 
-_words = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("lexicon.yaml").read_text(encoding="utf-8")))
+words = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("lexicon.yaml").read_text(encoding="utf-8")))
 
 
 def lexicon_forms(count: int, rng: Random) -> Iterator[Form]:
     """Yield names, opposites and statements, about half of which state the answer."""
     makers: Sequence[Callable[[Random], Form]] = (
-        *[_named] * 5, *[_opposite] * 4, *[_predicate] * 4, *[_traded] * 4, *[_short] * 2, *[_dated] * 3,
+        *[named] * 5, *[opposite] * 4, *[_predicate] * 4, *[_traded] * 4, *[_short] * 2, *[_dated] * 3,
     )  # fmt: skip
     for _ in range(count):
         question, text, gold, entailed = rng.choice(makers)(rng)
@@ -31,8 +31,8 @@ def lexicon_forms(count: int, rng: Random) -> Iterator[Form]:
         yield Form(question, *((gold, text) if rng.random() < 0.4 else (text, gold)), entailed)
 
 
-def _named(rng: Random) -> Form:
-    kind = rng.choice([kind for kind in _words.same for _ in kind["groups"]])
+def named(rng: Random) -> Form:
+    kind = rng.choice([kind for kind in words.same for _ in kind["groups"]])
     question, groups = rng.choice(kind["asked"]), kind["groups"]
     names = rng.choice(groups)
     gold = rng.choice(names)
@@ -44,26 +44,26 @@ def _named(rng: Random) -> Form:
     return Form(question, nearest, gold, False)
 
 
-def _opposite(rng: Random) -> Form:
-    question, *sides = rng.choice(_words.opposites)
+def opposite(rng: Random) -> Form:
+    question, *sides = rng.choice(words.opposites)
     side, other = rng.sample(sides, 2)
     gold = rng.choice(side)
     if len(side) > 1 and rng.random() < 0.5:
-        return Form(question, rng.choice([words for words in side if words != gold]), gold, True)
+        return Form(question, rng.choice([name for name in side if name != gold]), gold, True)
     return Form(question, rng.choice(other), gold, False)
 
 
 def _filler(kind: str, rng: Random) -> str:
     if kind in ("person", "place"):
         return person(rng) if kind == "person" else place(rng)
-    return str(rng.choice(_words.fill[kind]))
+    return str(rng.choice(words.fill[kind]))
 
 
 def _predicate(rng: Random) -> Form:
-    (question, true, false), kind = rng.choice(list(zip(_words.predicates, _words.fillers, strict=True)))
+    (question, true, false), kind = rng.choice(list(zip(words.predicates, words.fillers, strict=True)))
     gold, other = _filler(kind, rng), _filler(kind, rng)
     subject = (
-        f"{place(rng)} {rng.choice(_words.things)}" if "the {x}" in question and "flow" not in question else place(rng)
+        f"{place(rng)} {rng.choice(words.things)}" if "the {x}" in question and "flow" not in question else place(rng)
     )
     chance = rng.random()
     if chance < 0.5 or gold == other:
@@ -73,18 +73,14 @@ def _predicate(rng: Random) -> Form:
 
 
 def _traded(rng: Random) -> Form:
-    thing = rng.choice(_words.goods)
-    gave, took, give, take = (form.format(t=thing) for form in rng.choice(_words.trades))
+    thing = rng.choice(words.goods)
+    gave, took, give, take = (form.format(t=thing) for form in rng.choice(words.trades))
     giver, taker = person(rng), person(rng)
     to_whom = f"To whom did {giver} {give.removesuffix(' to')}?" if give.endswith(" to") else f"Who {took} {giver}?"
     by_take = f"From whom did {taker} {take.removesuffix(' from')}?"
     from_whom = by_take if take.endswith(" from") else f"Who {gave} {taker}?"
-    questions = [
-        (giver, f"Who {gave} {taker}?"),
-        (taker, f"Who {took} {giver}?"),
-        (taker, to_whom),
-        (giver, from_whom),
-    ]
+    by_name = [(giver, f"Who {gave} {taker}?"), (taker, f"Who {took} {giver}?")]
+    questions = [*by_name, (taker, to_whom), (giver, from_whom)]
     gold, asked = rng.choice(questions)
     right = rng.random() < 0.5
     one, two = (giver, taker) if right else (taker, giver)
@@ -96,7 +92,7 @@ def _traded(rng: Random) -> Form:
 
 def _short(rng: Random) -> Form:
     """Return a made-up organisation and its short name, or that of another."""
-    parts = [rng.choice(_words.heads), *rng.sample(_words.middles, rng.choice([1, 1, 2])), rng.choice(_words.tails)]
+    parts = [rng.choice(words.heads), *rng.sample(words.middles, rng.choice([1, 1, 2])), rng.choice(words.tails)]
     name = " ".join(parts) if len(parts) == 3 else f"{parts[0]} {parts[1]} and {parts[2]} {parts[3]}"
     letters = "".join(part[0] for part in parts)
     question = rng.choice(["Which organisation is it?", "Who published the report?", "Who paid for the study?"])
@@ -104,7 +100,7 @@ def _short(rng: Random) -> Form:
         text = rng.choice([letters, f"{name} ({letters})", f"the {letters}", ".".join(letters) + "."])
         return Form(question, text, name, True)
     at = rng.randrange(len(parts))
-    pool = _words.heads if at == 0 else _words.tails if at == len(parts) - 1 else _words.middles
+    pool = words.heads if at == 0 else words.tails if at == len(parts) - 1 else words.middles
     changed = rng.choice([word for word in pool if word[0] != letters[at]])
     other = [*parts[:at], changed, *parts[at + 1 :]]
     return Form(question, rng.choice(["".join(part[0] for part in other), " ".join(other)]), name, False)
@@ -115,37 +111,21 @@ def _dated(rng: Random) -> Form:
     year, chance = rng.randint(1700, 2020), rng.random()
     if chance < 0.35:
         decade, other = (rng.randrange(1710, 2000, 10) // 10 * 10 for _ in range(2))
-        gold, spoken = (
-            f"the {decade}s",
-            [num2words(of // 100) + " " + _words.tens[of % 100 // 10] for of in (decade, other)],
-        )
-        texts = [
-            f"the {spoken[0]}",
-            f"in the {spoken[0].replace(' ', '-')}",
-            f"the {decade}s",
-            f"the {_words.tens[decade % 100 // 10]} of that century",
-        ]
+        gold = f"the {decade}s"
+        spoken = [f"{num2words(of // 100)} {words.tens[of % 100 // 10]}" for of in (decade, other)]
+        texts = [f"the {spoken[0]}", f"in the {spoken[0].replace(' ', '-')}", gold]
+        texts += [f"the {words.tens[decade % 100 // 10]} of that century"] * (decade % 100 >= 20)
         if rng.random() < 0.5 or spoken[0] == spoken[1] or decade % 100 < 20:
-            return Form(
-                rng.choice(_words.decade_asked), rng.choice(texts[:3] if decade % 100 < 20 else texts), gold, True
-            )
-        return Form(rng.choice(_words.decade_asked), rng.choice([f"the {spoken[1]}", f"the {other}s"]), gold, False)
+            return Form(rng.choice(words.decade_asked), rng.choice(texts), gold, True)
+        return Form(rng.choice(words.decade_asked), rng.choice([f"the {spoken[1]}", f"the {other}s"]), gold, False)
     if chance < 0.7:
-        one, other = rng.sample(_words.parts_of_year, 2)
+        one, other = rng.sample(words.parts_of_year, 2)
         right = rng.random() < 0.5
-        return Form(
-            rng.choice(_words.when_asked),
-            rng.choice(one if right else other).format(year),
-            rng.choice(one).format(year),
-            right,
-        )
-    day = f"{rng.choice(_words.months)} {rng.randint(1, 28)}, {year}"
+        question, text = rng.choice(words.when_asked), rng.choice(one if right else other)
+        return Form(question, text.format(year), rng.choice(one).format(year), right)
+    day = f"{rng.choice(words.months)} {rng.randint(1, 28)}, {year}"
     if rng.random() < 0.6:
-        return Form(
-            rng.choice(_words.year_asked),
-            rng.choice(["{}", "in {}", "it was in {}", "that was {}"]).format(year),
-            day,
-            True,
-        )
+        question, text = rng.choice(words.year_asked), rng.choice(["{}", "in {}", "it was in {}", "that was {}"])
+        return Form(question, text.format(year), day, True)
     wrong = rng.choice([str(year + rng.choice([-10, -1, 1, 10])), day.split(",")[0], day.split()[0]])
-    return Form(rng.choice(_words.year_asked), wrong, day, False)
+    return Form(rng.choice(words.year_asked), wrong, day, False)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import yaml
 
-from tests.benchmarks.adapters.answer_forms import Form
+from tests.benchmarks.adapters.answer_forms import Form, listed
 from tests.benchmarks.adapters.near_names import person, place
 
 _words = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("order.yaml").read_text(encoding="utf-8")))
@@ -130,13 +130,8 @@ def _compared(rng: Random, held_out: bool) -> Form:
     if rng.random() < 0.5:
         more, less = less, more
     gold, other = _name(rng), _name(rng)
-    question = rng.choice(
-        [
-            f"Who or what is {more} {other}?",
-            f"Which is {more} the other, {gold} or {other}?",
-            f"Who was {more} {other}?",
-        ]
-    )
+    question = rng.choice([f"Who or what is {more} {other}?", f"Which is {more} the other, {gold} or {other}?",
+                           f"Who was {more} {other}?"])  # fmt: skip
     right = rng.random() < 0.5
     one, two = (gold, other) if right else (other, gold)
     text = rng.choice([f"{one} is {more} {two}", f"{two} is {less} {one}", f"{one} was {more} {two}"])
@@ -151,17 +146,10 @@ def _exchanged(rng: Random, _: bool) -> Form:
     if chance < 0.3:
         pair = [one, two, person(rng)][: rng.choice([2, 3])]
         shuffled = rng.sample(pair, len(pair))
-        return Form(
-            "Who were they?",
-            f"{', '.join(shuffled[:-1])} and {shuffled[-1]}",
-            f"{', '.join(pair[:-1])} and {pair[-1]}",
-            True,
-        )
+        return Form("Who were they?", listed(shuffled), listed(pair), True)
     if chance < 0.55:
-        text = rng.choice(["{}", "it was {}", "{}, as far as I know", "The answer is: {}", "I believe {}"]).format(
-            gold
-        )
-        return Form(question, text, gold, True)
+        text = rng.choice(["{}", "it was {}", "{}, as far as I know", "The answer is: {}", "I believe {}"])
+        return Form(question, text.format(gold), gold, True)
     text = form.format(two, one) if chance < 0.85 else form.format(one, person(rng))
     return Form(question, text, gold, False)
 
@@ -170,32 +158,23 @@ def _part(rng: Random, _: bool) -> Form:
     """Return a town for "town, land", which is right, or the land alone, or another of either."""
     gold_town, town, (land, other_land), who = place(rng), place(rng), rng.sample(_words.lands, 2), person(rng)
     question = str(rng.choice(_words.where_asked)).format(p=who)
-    gold, chance = (
-        rng.choice([f"{gold_town}, {land}", f"{gold_town} ({land})", f"{gold_town} in {land}"]),
-        rng.random(),
-    )
+    gold = rng.choice([f"{gold_town}, {land}", f"{gold_town} ({land})", f"{gold_town} in {land}"])
+    chance = rng.random()
     said = str(rng.choice(_words.said[:5]))
     if chance < 0.42:
         text = said.format(rng.choice([gold_town, gold_town, f"in {gold_town}", f"the city of {gold_town}", gold]))
         return _both_ways(question, text, gold, True, rng)
     if chance < 0.5:
-        return Form(
-            rng.choice(["In which country was it?", "Which country is it in?", "What country was it?"]),
-            gold,
-            land,
-            True,
-        )
-    text = said.format(
-        rng.choice([land, land, land, f"in {land}", f"{town}, {land}", f"{gold_town}, {other_land}", town])
-    )
-    return _both_ways(question, text, gold, False, rng)
+        asked = ["In which country was it?", "Which country is it in?", "What country was it?"]
+        return Form(rng.choice(asked), gold, land, True)
+    wrong = rng.choice([land, land, land, f"in {land}", f"{town}, {land}", f"{gold_town}, {other_land}", town])
+    return _both_ways(question, said.format(wrong), gold, False, rng)
 
 
 def _refusal(rng: Random, _: bool) -> Form:
     gold, text = rng.sample(_words.refusals, 2)
-    question = str(rng.choice([*_words.where_asked, "What is {p}'s favourite dish?", "How old is {p}?"])).format(
-        p=person(rng)
-    )
+    asked = rng.choice([*_words.where_asked, "What is {p}'s favourite dish?", "How old is {p}?"])
+    question = str(asked).format(p=person(rng))
     chance = rng.random()
     if chance < 0.55:
         return Form(question, text, gold, True)
@@ -216,12 +195,8 @@ def _term(rng: Random, _: bool) -> Form:
     form, (one, two) = rng.choice(_words.terms), rng.sample(_words.letters, 2)
     right = rng.random() < 0.55
     text = str(rng.choice(_words.said)).format(form.format(one if right else two))
-    return Form(
-        rng.choice(["Which one is it?", "What is it called?", "What was measured?", "How large is it?"]),
-        text,
-        form.format(one),
-        right,
-    )
+    question = rng.choice(["Which one is it?", "What is it called?", "What was measured?", "How large is it?"])
+    return Form(question, text, form.format(one), right)
 
 
 def _measure(rng: Random, _: bool) -> Form:
@@ -231,13 +206,11 @@ def _measure(rng: Random, _: bool) -> Form:
     amount = f"{rng.choice([rng.randint(2, 99), rng.randint(100, 9000)])} {rng.choice(units)}"
     more = f"{amount} {rng.choice(words)}"
     if rng.random() < 0.6:
-        gold, text = rng.choice(
-            [(amount, more), (amount, more), (more, amount), (more, f"{amount} {rng.choice(words)}")]
-        )
+        other = f"{amount} {rng.choice(words)}"
+        gold, text = rng.choice([(amount, more), (amount, more), (more, amount), (more, other)])
         return Form(question, str(rng.choice(_words.said[:5])).format(text), gold, True)
-    return _both_ways(
-        question, str(rng.choice(_words.amount_changed)).format(amount), rng.choice([amount, more]), False, rng
-    )
+    text = str(rng.choice(_words.amount_changed)).format(amount)
+    return _both_ways(question, text, rng.choice([amount, more]), False, rng)
 
 
 def _bound(rng: Random, _: bool) -> Form:

@@ -11,13 +11,13 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tests.benchmarks.adapters.answer_forms import Fact, Form
+from tests.benchmarks.adapters.answer_forms import Fact, Form, listed
 from tests.benchmarks.adapters.near_names import MAKERS, NEAR, Said, person, topic, words
 
 _ACCENTS = {"a": "áàâä", "e": "éèêë", "i": "íîï", "o": "óôöø", "u": "úûü", "c": "čç", "s": "šś", "z": "žź", "n": "ñń"}
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """A question with its answer: what a generator varies."""
 
     kind: str  # person, organisation, place, number, date, title, thing, or other
@@ -29,8 +29,8 @@ class _Asked(NamedTuple):
 
 def second_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
     """Yield second guesses, qualifiers, near names and right wordings, about half of which state the answer."""
-    makers: Sequence[Callable[[_Asked, random.Random], Said | None]] = (
-        _guess, _guess, _guess, _guess, _apposition, _apposition, _apposition, _qualifier, _qualified_gold,
+    makers: Sequence[Callable[[Asked, random.Random], Said | None]] = (
+        guess, guess, guess, guess, _apposition, _apposition, _apposition, qualifier, qualified_gold,
         _wording, _wording, _wording, _sentence, _sentence,
     )  # fmt: skip
     made = 0
@@ -57,7 +57,7 @@ def _form(question: str, said: Said, rng: random.Random) -> Form:
     return Form(question, *pair, entailed)
 
 
-def _invented(rng: random.Random) -> _Asked:
+def _invented(rng: random.Random) -> Asked:
     kind = rng.choice(words.all_kinds)
     distinct = list(dict.fromkeys(MAKERS[kind](rng) for _ in range(9)))
     while len(distinct) < 4:
@@ -67,13 +67,13 @@ def _invented(rng: random.Random) -> _Asked:
     # at times with another description of what was asked
     full = f"{subject}, {rng.choice(words.heads)}," if rng.random() < 0.1 else subject
     question = question.format(t=subject)
-    return _Asked(kind, question, distinct[0], distinct[1:], [each.format(t=full, a="{a}") for each in statements])
+    return Asked(kind, question, distinct[0], distinct[1:], [each.format(t=full, a="{a}") for each in statements])
 
 
-def _of_fact(fact: Fact, rng: random.Random) -> _Asked:
+def _of_fact(fact: Fact, rng: random.Random) -> Asked:
     gold = rng.choice(fact.answers)
     kind = _kind(fact.question.lower(), gold)
-    return _Asked(kind, fact.question, gold, fact.others, _statements(fact.question))
+    return Asked(kind, fact.question, gold, fact.others, _statements(fact.question))
 
 
 def _kind(question: str, gold: str) -> str:
@@ -106,7 +106,7 @@ def _statements(question: str) -> list[str]:
 # several candidates
 
 
-def _guess(asked: _Asked, rng: random.Random) -> Said:
+def guess(asked: Asked, rng: random.Random) -> Said:
     more = rng.choice([1, 1, 1, 1, 1, 2, 3])
     items = [asked.gold, *rng.sample(list(asked.others), min(more, len(asked.others)))]
     rng.shuffle(items)
@@ -116,7 +116,7 @@ def _guess(asked: _Asked, rng: random.Random) -> Said:
         glue = rng.choice([", ", ", ", "; ", " / ", " ", "\n", " or ", " - ", " | "])
         text = rng.choice(words.more_guesses).format(items[0], glue.join(items[1:-1]), items[-1], all=glue.join(items))
     if rng.random() < 0.12 and len(items) < 4:  # a list that is the answer, in another order or with an item left out
-        gold = f"{', '.join(items[:-1])} and {items[-1]}"
+        gold = listed(items)
         left_out = rng.random() < 0.5
         rng.shuffle(items)
         kept = items[1:] if left_out else items
@@ -124,7 +124,7 @@ def _guess(asked: _Asked, rng: random.Random) -> Said:
     return Said(rng.choice(words.said).format(text) if rng.random() < 0.2 else text, asked.gold, False)
 
 
-def _apposition(asked: _Asked, rng: random.Random) -> Said | None:
+def _apposition(asked: Asked, rng: random.Random) -> Said | None:
     gold = asked.gold
     born = rng.randint(1400, 1970)
     if gold in words.homes:
@@ -149,12 +149,12 @@ def _apposition(asked: _Asked, rng: random.Random) -> Said | None:
 # words that change the answer
 
 
-def _qualifiers(kind: str, groups: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+def forms_of(kind: str, groups: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     return [form for kinds, forms in groups for form in forms if not kinds or kind in kinds.split()]
 
 
-def _qualifier(asked: _Asked, rng: random.Random) -> Said:
-    forms = _qualifiers(asked.kind, words.qualifiers)
+def qualifier(asked: Asked, rng: random.Random) -> Said:
+    forms = forms_of(asked.kind, words.qualifiers)
     special = [form for kinds, forms in words.qualifiers for form in forms if asked.kind in kinds.split()]
     form = rng.choice(special if special and rng.random() < 0.4 else forms)
     other = rng.choice(list(asked.others))
@@ -162,8 +162,8 @@ def _qualifier(asked: _Asked, rng: random.Random) -> Said:
     return Said(rng.choice(words.said[:4]).format(text) if rng.random() < 0.15 else text, asked.gold, False)
 
 
-def _qualified_gold(asked: _Asked, rng: random.Random) -> Said:
-    form, other_form = rng.sample(_qualifiers(asked.kind, words.qualifiers[:-1]), 2)
+def qualified_gold(asked: Asked, rng: random.Random) -> Said:
+    form, other_form = rng.sample(forms_of(asked.kind, words.qualifiers[:-1]), 2)
     other = rng.choice(list(asked.others))
     gold = form.format(a=asked.gold, b=other)
     if rng.random() < 0.6:
@@ -178,7 +178,7 @@ def _qualified_gold(asked: _Asked, rng: random.Random) -> Said:
 # right answers in other words
 
 
-def _wording(asked: _Asked, rng: random.Random) -> Said | None:
+def _wording(asked: Asked, rng: random.Random) -> Said | None:
     right = rng.random() < 0.75
     stated = asked.gold if right else rng.choice(list(asked.others))
     text, chance = stated, rng.random()
@@ -219,7 +219,7 @@ def _respelled(name: str, rng: random.Random) -> str:
     return " ".join(parts)
 
 
-def _sentence(asked: _Asked, rng: random.Random) -> Said | None:
+def _sentence(asked: Asked, rng: random.Random) -> Said | None:
     if not asked.statements:
         return None
     right = rng.random() < 0.68

@@ -16,19 +16,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense
 
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
-from seper_reward.options import Count, pick, setting
+from seper_reward.options import pick, setting
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.retrieval.embeddings import Embedder
-from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_options
@@ -41,7 +39,7 @@ from trainers.ranking.data import Questions, questions_by_split, read_source
 from trainers.ranking.evaluation import RankingReaders, Rankings, measure_rankings, rank_by
 from trainers.ranking.labelling import label, propose
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
-from trainers.retriever import RetrieverArguments, train_once, train_rounds
+from trainers.retriever import RetrieverArguments, train_rounds
 from trainers.runs import locked, suggest
 
 _MARKS = "gold"  # the labeler by human relevance labels, whose choice is always shown
@@ -55,38 +53,23 @@ class CompareConfig(RetrieverConfig):
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "gold"],
         "Labelers to compare, as in labeler, or the labels delta_seper_hard and delta_belief; the lead of the first "
-        "over each other one is reported. One that starts with conditional_ labels sets (given_top), and "
-        "its retriever learns the paths to the best one.",
+        "over each other one is reported.",
     )
     teacher_temperatures: list[str] = setting(
         ["likelihood=1.0"],
-        "LABELER=T: teacher temperature for labels of another scale, and for those of sets that this labeler makes; "
-        "other labelers take teacher_temperature.",
+        "LABELER=T: teacher temperature for labels of another scale; other labelers take teacher_temperature.",
     )
     seeds: list[int] = setting(
         [0, 1, 2],
         "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
         "labels are measured on; with one, intervals are over questions alone.",
     )
-    given_top: int = setting(3, "Number of best sets next to which conditional_ labels measure passages, >= 1.")
     judge_seed: int = setting(777, "Seed of the responses by which readers judge what labels chose; none of seeds.")
     table_only: bool = setting(False, "Whether to end with the label table, without any training.")
-    new_head: Count | None = setting(
-        None,
-        "Number of dimensions of a new last layer, which knows nothing and alone learns (default: the whole model "
-        "learns).",
-    )
-    marked: int | None = setting(None, "Only questions with this many passages marked as relevant (default: all).")
-    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
     half: Literal["first", "second"] | None = setting(
         None,
         "Half of the questions, by SHA-1 of their ids, to train on; the other half is tested, except questions with "
         "the field train_only, which are trained on as well (default: the splits of test_share).",
-    )
-    known_aliases: Literal["all", "last"] = setting(
-        "all",
-        "Aliases of the answers that labels know: all, or only the last one, as if one answer string was known; test "
-        "questions are judged by all.",
     )
 
     def __post_init__(self) -> None:
@@ -95,7 +78,7 @@ class CompareConfig(RetrieverConfig):
             if getattr(self, name) != getattr(RetrieverConfig, name):
                 raise ValueError(
                     f"labelers says what is compared, and {name} would not count; leave it out, and write, for "
-                    "example, labelers: [conditional_delta_seper, gold]"
+                    "example, labelers: [delta_seper, gold]"
                 )
         for name in (*self.labelers, *self.temperatures()):
             parse_labeler(self.of(name).labeler)
@@ -111,16 +94,13 @@ class CompareConfig(RetrieverConfig):
 
     def of(self, name: str) -> RetrieverConfig:
         """Return the settings of a retriever that the labels of this name train."""
-        labeler, temperatures = name.removeprefix("conditional_"), self.temperatures()
-        of_sets, is_label = labeler != name, labeler in SUFFIXES
+        is_label = name in SUFFIXES
         return pick(
             RetrieverConfig,
             self,
-            sets=f"conditional:given_top={self.given_top}" if of_sets else "none",
-            labeler=DELTA_SEPER if is_label else labeler,
-            label=labeler if is_label else None,
-            learn_from="paths" if of_sets or (self.hops > 1 and labeler == _MARKS) else "singles",
-            teacher_temperature=temperatures.get(name, temperatures.get(labeler, self.teacher_temperature)),
+            labeler=DELTA_SEPER if is_label else name,
+            label=name if is_label else None,
+            teacher_temperature=self.temperatures().get(name, self.teacher_temperature),
         )
 
     def temperatures(self) -> dict[str, float]:
@@ -140,15 +120,9 @@ def _title(name: str) -> str:
 def read_questions(config: CompareConfig) -> Questions:
     """Read the questions that the settings keep, and split them as ``trainers.ranking.data.read_questions`` does."""
     queries, corpus = read_source(config.input, config.corpus, config)
-    if config.marked is not None:
-        queries = [query for query in queries if sum(map(is_relevant, query.passages)) == config.marked]
-    if not config.yes_no:
-        queries = [query for query in queries if {"yes", "no"}.isdisjoint(map(str.lower, query.answers))]
     if config.half is None:
-        questions = questions_by_split(spread(queries, config.limit), corpus, config)
-    else:
-        questions = halves(spread(queries, config.limit), corpus or {}, config.half)
-    return questions._replace(train=as_known(questions.train, config), dev=as_known(questions.dev, config))
+        return questions_by_split(spread(queries, config.limit), corpus, config)
+    return halves(spread(queries, config.limit), corpus or {}, config.half)
 
 
 def halves(queries: Sequence[Query], corpus: Mapping[str, Passage], half: str) -> Questions:
@@ -160,12 +134,6 @@ def halves(queries: Sequence[Query], corpus: Mapping[str, Passage], half: str) -
     ]
     own = [query for query, taught in zip(queries, train, strict=True) if taught]
     return Questions(corpus, own, [], [query for query, taught in zip(queries, train, strict=True) if not taught])
-
-
-def as_known(queries: Sequence[Query], config: CompareConfig) -> list[Query]:
-    """Return the questions with the answers that labels may know of (``known_aliases``)."""
-    first = 0 if config.known_aliases == "all" else -1
-    return [replace(query, answers=query.answers[first:]) for query in queries]
 
 
 def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: Path | None = None) -> list[Query]:
@@ -182,25 +150,6 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: P
         places = sorted(range(len(near)), key=lambda place: -near[place])
         ordered.append(replace(query, passages=tuple(query.passages[place] for place in places)))
     return ordered
-
-
-def save_with_new_head(model: SentenceTransformer, dimension: int, folder: Path) -> None:
-    """Save a bi-encoder with a random linear layer behind its embeddings: labels have something to teach it."""
-    torch.manual_seed(0)
-    width = model.get_embedding_dimension()
-    head = Dense(width, dimension, bias=False, activation_function=torch.nn.Identity())
-    weak = SentenceTransformer(modules=[*model, head], device=str(model.device), prompts=model.prompts)
-    weak.save_pretrained(str(folder), create_model_card=False)
-
-
-def train_head(model: SentenceTransformer, *rest: Any) -> list[dict[str, float]]:
-    """Train the last layer alone, as ``train_once``; what is below it has no dropout."""
-    *below, head = model
-    assert isinstance(head, Dense)
-    for each in (each.requires_grad_(False) for module in below for each in module.modules()):
-        if isinstance(each, torch.nn.Dropout):
-            each.p = 0.0
-    return train_once(model, *rest)
 
 
 def choices(config: CompareConfig, run: RankingRun, pool: Sequence[Query]) -> tuple[list[Query], dict[str, Rankings]]:
@@ -226,20 +175,8 @@ def choices(config: CompareConfig, run: RankingRun, pool: Sequence[Query]) -> tu
 
 
 def best(labeled: LabeledQuery, k: int) -> list[int]:
-    """Return the positions of the ``k`` >= 1 best passages by a query's labels, in the order for the reader.
-
-    These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
-    with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
-    passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
-    """
-    measured = [each for each in labeled.sets if len(each.shown) == k]
-    if measured:
-        return list(max(measured, key=lambda each: each.utility.value).shown)
-    labels = list(labeled.labels)
-    for each in labeled.sets if k > 1 else ():
-        if each.given and each.gain.value > max(labels[each.passage], 0.0):
-            labels[each.passage] = each.gain.value
-    return sorted(range(len(labels)), key=lambda at: -labels[at])[:k]
+    """Return the positions of the ``k`` >= 1 best passages by a query's labels; equal ones keep the query's order."""
+    return sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])[:k]
 
 
 def measure(
@@ -298,22 +235,13 @@ def _labeler_of(run: str) -> str:
 
 
 def rank_for_test(
-    model: SentenceTransformer, name: str, seed: str, config: RetrieverConfig, run: RankingRun
-) -> dict[str, Rankings]:
-    """Return how a retriever ranks the corpus for the test questions, by name; all processes must call this together.
-
-    One that learned from hops retrieves in as many; one that did not retrieves at once and, under a name that ends in
-    ``_in_hops``, in hops, too, so that it is compared at its best.
-    """
-    ways = {name: 1}
-    if config.hops > 1:
-        learned = seed and config.learn_from == "paths"
-        ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
+    model: SentenceTransformer, config: RetrieverConfig, run: RankingRun, trained: bool = True
+) -> Rankings:
+    """Return how a retriever ranks the corpus for the test questions; all processes must call this together."""
     # embeddings of trained weights are used here alone, and not kept
-    kept = None if seed else run.embeddings
-    retriever = DenseRetriever(model, run.questions.corpus, share=True, cache_dir=kept)
-    test = run.questions.test
-    return {f"{way}{seed}": rank_by(retriever, test, config.eval_top_k, hops) for way, hops in ways.items()}
+    cache_dir = None if trained else run.embeddings
+    retriever = DenseRetriever(model, run.questions.corpus, share=True, cache_dir=cache_dir)
+    return rank_by(retriever, run.questions.test, config.eval_top_k, config.hops)
 
 
 def markdown(title: str, found: Mapping[str, Any], config: CompareConfig) -> str:
@@ -345,10 +273,6 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     """Write the label table and the comparison of trained retrievers; all processes must call this together."""
     run = begin(config, arguments, read_questions)
     folder, questions, first = run.folder, run.questions, _title(config.labelers[0])
-    if config.new_head is not None:
-        start, dimension = folder / "start", config.new_head
-        together(lambda: save_with_new_head(load_encoder(config.model), dimension, start))
-        config = replace(config, model=str(start))
     untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(
@@ -358,24 +282,22 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     )
     everyone = as_ranked(untrained, everyone, run.embeddings)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
-    chosen_for, chosen = choices(config, run, as_known(test_pool, config))
+    chosen_for, chosen = choices(config, run, test_pool)
     judges = {name: each.with_sampling(seed=config.judge_seed) for name, each in run.readers.scorers.items()}
-    asked = {query.id: query for query in questions.test}  # with all aliases
-    table = measure(chosen, [asked[query.id] for query in chosen_for], replace(run.readers, scorers=judges), first)
+    table = measure(chosen, chosen_for, replace(run.readers, scorers=judges), first)
     text = markdown(f"What the labels choose: {len(chosen_for)} questions of {config.input}", table, config)
     _write(folder / "choices.json", table, text)
     if config.table_only:
         return
-    rankings = rank_for_test(untrained, UNTRAINED, "", config, run)
+    rankings = {UNTRAINED: rank_for_test(untrained, config, run, trained=False)}
     untaught: dict[str, list[int]] = {}
     for name in config.labelers:
         own, title = config.of(name), _title(name)
         for seed in config.seeds:
-            model = _trained(own, arguments, run, pool, f"{title}-{seed}", seed, config.new_head is not None)
+            model = _trained(own, arguments, run, pool, f"{title}-{seed}", seed)
             if model is None:
                 untaught.setdefault(title, []).append(seed)
-                model = untrained
-            rankings |= rank_for_test(model, title, f"-{seed}", own, run)
+            rankings[f"{title}-{seed}"] = rank_for_test(model or untrained, own, run)
     results = {**measure(rankings, questions.test, run.readers, first), "untaught": untaught, "choices": table}
     text = markdown(f"Labels compared: {config.input}", results, config) + "\n" + text
     for title, seeds in untaught.items():
@@ -391,7 +313,6 @@ def _trained(
     pool: list[Query],
     name: str,
     seed: int,
-    head: bool,
 ) -> SentenceTransformer | None:
     """Return the retriever that one kind of label trains with a seed, or ``None`` if the labels of no question differ.
 
@@ -401,7 +322,7 @@ def _trained(
     own: dict[str, Any] = {"output_dir": str(folder), "seed": seed}  # fields that mypy does not see
     try:
         labeling = run._replace(folder=folder, scorer=run.scorer.with_sampling(seed=seed))
-        return train_rounds(labeling, config, replace(arguments, **own), pool, train_head if head else None)
+        return train_rounds(labeling, config, replace(arguments, **own), pool)
     except NothingToLearn as reason:
         if config.rounds > 1:  # an earlier round may have taught something
             raise

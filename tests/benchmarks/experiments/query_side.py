@@ -60,7 +60,7 @@ LABELS = ("seper_gain", "likelihood", "contains x bm25", "human marks", "delta_s
 UNTRAINED = "untrained"
 SEPARATOR = next_query("", [Passage("")])  # before what a second search has read
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
-_MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
+MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
 _TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale, as in compare-halves.yaml
 _LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
@@ -239,15 +239,15 @@ def train_all(
             rows = teacher_rows(labeled, RetrieverConfig())
             train(model, frame, rows, times * _TEMPERATURES.get(name, 0.2), seed)
         seconds = round(time.perf_counter() - began, 1)
-        questions = measured(frame.rank(model, tested, DEPTH), tested, _MEASURES)
+        questions = measured(frame.rank(model, tested, DEPTH), tested, MEASURES)
         write_json(path, {"rows": len(rows), "seconds": seconds, "questions": questions})
         print(f"{path.stem}: {seconds} s", flush=True)
 
 
 def table(trained: Path, first: str = LABELS[0]) -> str:
     """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set."""
-    values, sets = trained_values(trained, (*LABELS, UNTRAINED), _MEASURES)
-    every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(_MEASURES)[-1]
+    values, sets = trained_values(trained, (*LABELS, UNTRAINED), MEASURES)
+    every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(MEASURES)[-1]
     chosen = {"all three": np.isin(sets, _LEARNT), **every}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     means, by_measure, by_set = [], [], []
@@ -259,13 +259,13 @@ def table(trained: Path, first: str = LABELS[0]) -> str:
         means.append([name, *cells])
         if name != first:
             best, three = values[first], chosen["all three"]
-            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in _MEASURES)])
+            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in MEASURES)])
             pairs = [(best[main][..., places], measures[main][..., places]) for places in chosen.values()]
             by_set.append([name, *(lead(one, two) for one, two in pairs)])
     return "\n\n".join(
         [
-            markdown_table([" / ".join(_MEASURES), *header], means),
-            markdown_table([f"lead of {first}, {header[0]}", *_MEASURES], by_measure),
+            markdown_table([" / ".join(MEASURES), *header], means),
+            markdown_table([f"lead of {first}, {header[0]}", *MEASURES], by_measure),
             markdown_table([f"lead of {first} in {main}", *header], by_set),
         ]
     )

@@ -80,7 +80,7 @@ def test_train_leaves_out_what_a_second_search_has_read(frame, monkeypatch):
 
 def test_measures_are_those_of_the_marks(frame):
     rankings = frame.rank(query_side.load_encoder("embedded", 128), frame.queries, 4)
-    (row,) = measured(rankings, frame.queries, query_side._MEASURES)
+    (row,) = measured(rankings, frame.queries, query_side.MEASURES)
     place = row["passages"].index("0")
     assert row["recall@1"] == float(place == 0)
     assert row["recall@20"] == 1.0
@@ -118,7 +118,7 @@ def test_the_table_has_means_and_leads_by_set(tmp_path):
     values = {}
     for name, seed in [(LABELS[0], 0), (LABELS[0], 1), (UNTRAINED, 0)]:
         values[name, seed] = rng.random(50)
-        questions = [{"set": each, **dict.fromkeys(query_side._MEASURES, float(value))}
+        questions = [{"set": each, **dict.fromkeys(query_side.MEASURES, float(value))}
                      for each, value in zip(sets, values[name, seed], strict=True)]  # fmt: skip
         write_json(tmp_path / f"{name}-{seed}.json", {"questions": questions})
     text = " ".join(table(tmp_path).split())  # without the padding of cells
