@@ -30,7 +30,6 @@ from seper_reward.options import (
 from seper_reward.reward.policy_reader import Weights
 
 
-@dataclass(frozen=True)
 class SharesConfig(LimitOptions, SplitByOptions):
     """How questions are split."""
 
@@ -49,7 +48,6 @@ class SharesConfig(LimitOptions, SplitByOptions):
             )
 
 
-@dataclass(frozen=True)
 class RankingConfig(LabelingOptions, LearnFromOptions, InputOptions, SharesConfig, ScorerOptions):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
@@ -126,7 +124,6 @@ class ListDefaults:
     report_to: str = setting("none", REPORT_TO_HELP)
 
 
-@dataclass(frozen=True)
 class RetrieverConfig(RankingConfig):
     """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
 
@@ -154,7 +151,6 @@ class RetrieverDefaults(ListDefaults):
     output_dir: str = setting("runs/retriever", "Folder of the run; the same command resumes there.")
 
 
-@dataclass(frozen=True)
 class RerankerConfig(RankingConfig):
     """Fine-tune a cross-encoder on labels of a retriever's candidates."""
 
@@ -179,7 +175,6 @@ class RerankerDefaults(ListDefaults):
     ddp_find_unused_parameters: bool | None = setting(False, "Whether DDP looks for weights without gradient.")
 
 
-@dataclass(frozen=True)
 class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
 
@@ -210,7 +205,6 @@ class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
     )
 
 
-@dataclass(frozen=True)
 class PolicyConfig(PolicyTaskConfig, WeightOptions):
     """Train a policy that decides when to search before it answers."""
 
@@ -237,7 +231,6 @@ class PolicyConfig(PolicyTaskConfig, WeightOptions):
             )
 
 
-@dataclass(frozen=True)
 class SftScriptConfig(Options):
     """Settings of model and data, in addition to TRL's SFTConfig."""
 
@@ -263,7 +256,6 @@ class SftScriptConfig(Options):
     )
 
 
-@dataclass(frozen=True)
 class EntailmentConfig(Options):
     """Train an entailment adapter on pairs of premise and hypothesis."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from seper_reward.data.answers import abstains, holds_answer
-from seper_reward.evaluate.win_ratios import (
+from seper_reward.baselines.win_ratios import (
     decompose_errors,
     error_win_ratios,
     mean_win_and_lose_ratios,

@@ -11,7 +11,7 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, load_labeler, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.options import ERAGEvaluationOptions
+from seper_reward.baselines.options import ERAGEvaluationOptions
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import text_table
 from seper_reward.retrieval import Retriever, load_retriever

@@ -13,7 +13,7 @@ from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.rankings import gold_relevance
 from seper_reward.labels.labelers import GoldLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.options import ItemOptions
+from seper_reward.baselines.options import ItemOptions
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.tables import cell, text_table

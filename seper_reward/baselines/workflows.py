@@ -14,7 +14,8 @@ from seper_reward.baselines.iterative import WORKFLOWS, Tools, Trace, WorkflowOp
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.measuring import each_scorable, measured
-from seper_reward.options import WorkflowsOptions, pick
+from seper_reward.baselines.options import WorkflowsOptions
+from seper_reward.options import pick
 from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever

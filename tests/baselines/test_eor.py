@@ -14,11 +14,12 @@ from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
 from seper_reward.data.answers import exact_match
 from seper_reward.data.splits import fold_of
-from seper_reward.evaluate.win_ratios import Errors
+from seper_reward.baselines.options import EoROptions
+from seper_reward.baselines.win_ratios import Errors
 from seper_reward.runtime.json_files import read_json, read_lines, write_lines
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, UnscorableError
-from tests.evaluate.test_win_ratios import identity
+from tests.baselines.test_win_ratios import identity
 from tests.helpers import evaluation_arguments as arguments
 
 # what each of three retrievers leads to, by kind of question; R is right
@@ -102,7 +103,7 @@ def test_eor_learns_from_other_folds():
 
 def test_eor_needs_two_folds():
     with pytest.raises(ValueError, match=r"at least two sources, got \['bm25@1', 'bm25@1'\]"):
-        module.EoROptions(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
+        EoROptions(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
     with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that the reader can read"):
         eor(Asking(), [], {name: [] for name in SOURCES})
 

@@ -14,7 +14,6 @@ from seper_reward.runtime.parser import parse_options, refuse_missing_files
 from tests.helpers import run
 
 
-@dataclass(frozen=True)
 class Reader(Options):
     """Options of a reader."""
 

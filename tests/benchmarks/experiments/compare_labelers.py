@@ -48,7 +48,6 @@ _MARKS = "gold"  # the labeler by human relevance labels, whose choice is always
 UNTRAINED = "untrained"  # the retriever before training, and the candidates that it ranks first
 
 
-@dataclass(frozen=True)
 class CompareConfig(RetrieverConfig):
     """Compare labelers by the retrievers that their labels train."""
 
