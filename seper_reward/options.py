@@ -770,7 +770,7 @@ class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOption
     )
 
 
-class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, ScorerOptions):
+class AuditSearchesOptions(CompletionOptions, ResultOptions, MarginOptions, ScorerOptions):
     """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 
     input: Annotated[str, required("seper-reward audit-searches rollouts.jsonl")] = setting(
@@ -783,14 +783,6 @@ class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, Margin
         None, "File with gold answers (rows of question and answers), for logs without answers, such as TRL's tables."
     )
     searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.plot and self.plot.lower().endswith((".html", ".htm")):
-            raise ValueError(
-                f"plot must be svg, png or pdf, got {self.plot!r}; the measures are printed as tables, and --searches "
-                "FILE.jsonl writes all searches"
-            )
 
 
 class LabelFolderOptions(Options):
@@ -920,7 +912,7 @@ class CounterfactualOptions(MarkedOptions):
     """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) to relevant ones (RGB)."""
 
 
-class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
+class JudgeEvaluationOptions(ResultOptions, JudgeOptions):
     """Compare the judge, and other scores of responses, with people's verdicts."""
 
     file: Annotated[

@@ -39,7 +39,8 @@ def test_each_option_of_a_command_has_a_default_and_a_help_text(name):
 @pytest.mark.parametrize("options", [core_options, baseline_options])
 def test_no_option_is_declared_twice_on_one_road(options):
     """A value has one default: a class that inherits an option does not write it again."""
-    classes = [node for node in ast.parse(Path(options.__file__).read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+    body = ast.parse(Path(options.__file__).read_text("utf-8")).body
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
     again = set()
     for node in classes:
         inherited = (

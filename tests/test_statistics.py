@@ -7,14 +7,16 @@ import pytest
 from scipy import stats
 
 from seper_reward.statistics import (
-    PooledPearson,
     Statistic,
     interval_over_questions,
     lead_over_questions,
     mean_over_questions,
     order_correlation,
+    pearson,
+    pearson_p_value,
     rank_correlation,
     rounded_or_none,
+    statistic_over_questions,
 )
 
 
@@ -115,15 +117,12 @@ def test_unknown_values_leave_their_contexts_out():
     whole = target + random.normal(size=12)
     holes = whole + random.normal(size=12)
     holes[[1, 4, 5]] = math.nan
-    resampled = PooledPearson({"whole": whole, "holes": holes}, target, owner)
     known = ~np.isnan(holes)
     expected = stats.pearsonr(holes[known], target[known])
-    assert resampled.pearson("holes", range(4)) == pytest.approx(expected.statistic)
-    assert resampled.p_value("holes") == pytest.approx(expected.pvalue)
-    beside = stats.pearsonr(whole[known], target[known]).statistic  # both over the contexts that have both
-    assert resampled.lead("whole", "holes", range(4)) == pytest.approx(beside - expected.statistic)
-    low, high = resampled.described(lambda at: resampled.pearson("holes", at)).interval
+    assert pearson(holes, target) == pytest.approx(expected.statistic)
+    assert pearson_p_value(holes, target) == pytest.approx(expected.pvalue)
+    low, high = statistic_over_questions(owner, lambda at: pearson(holes[at], target[at])).interval
     assert low < expected.statistic < high
-    constant = PooledPearson({"one": [1.0, 1.0, math.nan]}, [0.0, 1.0, 0.5], [0, 1, 1])
-    assert constant.described(lambda at: constant.pearson("one", at)) == Statistic(None)
-    assert constant.p_value("one") is None
+    constant, target = np.array([1.0, 1.0, math.nan]), np.array([0.0, 1.0, 0.5])
+    assert statistic_over_questions([0, 1, 1], lambda at: pearson(constant[at], target[at])) == Statistic(None)
+    assert pearson_p_value(constant, target) is None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from seper_reward.data.answers import abstains, holds_answer
 from seper_reward.baselines.win_ratios import (
     decompose_errors,
     error_win_ratios,
@@ -15,6 +14,7 @@ from seper_reward.baselines.win_ratios import (
     relative_win_ratios,
     upper_bounds,
 )
+from seper_reward.data.answers import abstains, holds_answer
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, text_table
 from seper_reward.statistics import (

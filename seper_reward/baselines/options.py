@@ -99,6 +99,13 @@ class ItemOptions(MarginOptions, GradedOptions):
     )
 
 
+class SearchOptions(Options):
+    """How much a workflow searches."""
+
+    top_k: Count = setting(3, "Number of passages per search, >= 1.")
+    max_searches: Count = setting(3, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them.")
+
+
 class WorkflowsOptions(PlotOptions, RetrieverOptions, SearchOptions, RetrievalOptions):
     """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
 
@@ -108,10 +115,3 @@ class WorkflowsOptions(PlotOptions, RetrieverOptions, SearchOptions, RetrievalOp
         "the answer), flare (searches while the draft is unsure), ircot (each thought is the next query) or "
         "iter_retgen (each answer is part of the next query).",
     )
-
-
-class SearchOptions(Options):
-    """How much a workflow searches."""
-
-    top_k: Count = setting(3, "Number of passages per search, >= 1.")
-    max_searches: Count = setting(3, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them.")

@@ -24,7 +24,6 @@ from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.options import JudgeEvaluationOptions
-from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
@@ -91,29 +90,6 @@ class Agreement(Record):
             for name, row in self.errors.items()
         ]
         return f"{text}\n\n{markdown_table(['share', *_ERRORS.values()], errors)}"
-
-    def plot(self, path: Path) -> None:
-        """Plot F1 by column and method, and the reliability of the entailment probabilities."""
-        figure = new_figure(11, 5)
-        bars, curve = figure.subplots(1, 2)
-        step = 0.8 / len(self.thresholds)
-        for place, name in enumerate(self.thresholds):
-            heights = [math.nan if (f1 := column.f1[name]) is None else f1 for column in self.columns.values()]
-            places = [at + step * (place - (len(self.thresholds) - 1) / 2) for at in range(len(self.columns))]
-            bars.bar(places, heights, width=0.95 * step, label=name)
-        bars.set_xticks(range(len(self.columns)), list(self.columns))
-        bars.set_ylabel("F1 against human verdicts, %")
-        bars.legend(ncols=4, loc="lower center", fontsize=8)
-        table = self.calibration["reliability"]
-        curve.plot([0, 1], [0, 1], color="#d5d8dc")
-        points = [row["mean_probability"] for row in table], [row["share_true"] for row in table]
-        curve.plot(*points, color="#4c9f70")
-        areas = [10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table]
-        curve.scatter(*points, s=areas, color="#4c9f70")
-        curve.set_xlabel("entailment probability (area: number of responses)")
-        curve.set_ylabel("share that people call equivalent")
-        curve.set_title(f"expected calibration error {self.calibration['ece']:.3f}", fontsize=10)
-        save_figure(figure, path)
 
 
 def command(config: JudgeEvaluationOptions) -> str:

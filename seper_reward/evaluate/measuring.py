@@ -1,9 +1,6 @@
 """Beliefs of many questions in many contexts."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-
-from tqdm.auto import tqdm
+from collections.abc import Sequence
 
 from seper_reward.batching import measure_shared, shared_beliefs
 from seper_reward.estimators.utility import SUPPORTS
@@ -13,7 +10,6 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError, unwrap
 
 Context = tuple[Passage, ...]
-T = TypeVar("T")
 _ANSWERS = 64  # answers that are judged together
 
 
@@ -49,14 +45,3 @@ def right_answers(scorer: SePerScorer, rollouts: Sequence[Rollout]) -> list[bool
     requests = [Asked(rollout.question, rollout.answers, (), (rollout.answer,)) for rollout in rollouts]
     judged = measure_shared(requests, scorer.measure, "judging answers", size=_ANSWERS)
     return [unwrap(result).supports[0] > SUPPORTS for result in judged]
-
-
-def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
-    """Return the questions with the result of a function for each; those that it cannot score are left out."""
-    results = []
-    for query in tqdm(queries, desc=title, unit="question"):
-        try:
-            results.append((query, function(query)))
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
-    return results

@@ -1,10 +1,9 @@
-"""Plots of beliefs, measures of rankings, intervals, and policies that decide when to search.
+"""Plots of beliefs, measures of rankings and intervals.
 
 The extension of a path sets the format (svg, png, pdf). All plots raise ``OSError`` if matplotlib is not installed or
 the path cannot be written.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from seper_reward.types import LabeledQuery
 
 _MOST_PASSAGES = 4  # in a plot of beliefs
 OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
-Point = tuple[float, float]
 
 
 def plot_belief(labeled: LabeledQuery, path: Path) -> None:
@@ -114,20 +112,4 @@ def plot_intervals(
     grid[0].invert_yaxis()
     if most > 1:
         legend_beside(grid[-1])
-    save_figure(figure, path)
-
-
-def plot_tradeoff(points: Mapping[str, Point], path: Path) -> None:
-    """Plot points of (searches per question, accuracy), by name."""
-    figure = new_figure(7.5, 4)
-    axes = figure.subplots()
-    # points may coincide: names are in a legend, and hollow markers of different sizes show each other
-    markers = itertools.cycle([("s", 10), ("D", 8), ("^", 12), ("v", 12), ("p", 6)])
-    hollow = {"linestyle": "none", "markerfacecolor": "none", "clip_on": False}
-    for (name, point), (marker, size) in zip(points.items(), markers, strict=False):
-        axes.plot(*point, marker, label=name.replace("_", " "), markersize=size, color="#7f8c8d", **hollow)
-    legend_beside(axes)
-    axes.set_xlabel("searches per question")
-    axes.set_ylabel("accuracy (exact match)")
-    axes.set_ylim(0, 1)
     save_figure(figure, path)

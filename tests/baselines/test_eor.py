@@ -9,13 +9,13 @@ import pytest
 from seper_reward.baselines import eor as module
 from seper_reward.baselines.consistency import consistency
 from seper_reward.baselines.eor import eor
+from seper_reward.baselines.options import EoROptions
 from seper_reward.baselines.pool import Candidates
 from seper_reward.baselines.voting import SIMILARITIES
+from seper_reward.baselines.win_ratios import Errors
 from seper_reward.cli import main
 from seper_reward.data.answers import exact_match
 from seper_reward.data.splits import fold_of
-from seper_reward.baselines.options import EoROptions
-from seper_reward.baselines.win_ratios import Errors
 from seper_reward.runtime.json_files import read_json, read_lines, write_lines
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, UnscorableError

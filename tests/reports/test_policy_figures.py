@@ -4,8 +4,8 @@ import itertools
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from seper_reward.reports import figures as drawing
-from seper_reward.reports.figures import plot_tradeoff
+from seper_reward.baselines import workflows as drawing
+from seper_reward.baselines.workflows import plot_tradeoff
 
 # in a small run, rules coincide
 RULES = {"never_search": (0.0, 0.0), "always_search": (1.0, 1.0), "threshold_entropy": (1.0, 1.0)}

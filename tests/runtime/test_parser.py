@@ -21,7 +21,6 @@ class Reader(Options):
     num_samples: int = setting(10, "Responses per prompt.")
 
 
-@dataclass(frozen=True)
 class Command(Reader):
     """Do something with a reader."""
 

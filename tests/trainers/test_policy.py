@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.policies import Episode
 from seper_reward.reader.loading import READER_HUB_ID
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
@@ -27,6 +26,7 @@ from seper_reward.types import Passage, Query
 from tests.helpers import ENVIRONMENT, cells, run_block
 from trainers import policy
 from trainers.models import name_base
+from trainers.policy_results import Episode
 from trainers.runs import locked
 
 ROOT = Path(__file__).parents[2]

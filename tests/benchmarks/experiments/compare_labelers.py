@@ -11,7 +11,7 @@ cover this. If the labels of no question differ, the retriever stays untrained. 
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
