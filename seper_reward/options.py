@@ -39,7 +39,6 @@ EstimatorPreset = Literal["default", "paper", "official"]
 Tracking = Literal["none", "wandb"]
 LearnFrom = Literal["singles", "paths"]
 SplitOrAll = Literal["train", "dev", "test", "all"]
-SplitBy = Literal["question", "passage", "title", "name", "entity"]
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
 POSITIVE = 0.3  # least evidence of a positive for training, chosen on dev splits (docs/results.md)
 API_KEY = "SEPER_ENGINE_API_KEY"
@@ -56,11 +55,6 @@ LEARN_FROM_HELP = (
     "set: the query is the question followed by the given passages, and a label is the greatest utility of a "
     "measured set with the passage). paths needs labels of sets, or people's marks."
 )
-SPLIT_BY_HELP = (
-    "Unit that splits keep together: question, or all questions that share a passage, or a passage's title (of a "
-    "document or entity), or a passage or a name in the question (name; only relevant passages count if passages are "
-    "marked), or any passage or a name in the question (entity)."
-)
 READERS_HELP = (
     "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for the model of a "
     "server (default: the reader of --reader and --engine)."
@@ -74,10 +68,6 @@ TRACKING_HELP = (
     "Tracker to log to: none, or wandb (also with WANDB_MODE=offline; a resumed run continues there). Only trainers "
     "take the other trackers of transformers."
 )
-REPORT_TO_HELP = (
-    "Tracker to log to: none, wandb (also with WANDB_MODE=offline; a resumed run continues there), another one of "
-    "transformers, such as tensorboard or trackio, for the trainer's own log, or all that are installed."
-)
 ANSWER_PATTERN_HELP = (
     "Regular expression of the policy's answer: the first group (or the whole match) of the last match; texts without "
     "a match have no answer (default: the usual marks, such as \\boxed{} and Answer:, else the last line)."
@@ -85,26 +75,19 @@ ANSWER_PATTERN_HELP = (
 _RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # of ``ChatTemplate``
 
 
-def least(bound: float) -> Callable[[str, Any], None]:
-    """Return the check of an option, named in its type, that is at least ``bound`` or ``None``."""
+def within(expected: str, holds: Callable[[Any], bool]) -> Callable[[str, Any], None]:
+    """Return the check of an option, named in its type, whose value ``holds`` or is ``None``."""
 
     def check(name: str, value: Any) -> None:
-        if value is not None and not value >= bound:
-            raise ValueError(f"{name} must be at least {bound}, got {value}")
+        if value is not None and not holds(value):
+            raise ValueError(f"{name} must be {expected}, got {value}")
 
     return check
 
 
-def check_share(name: str, value: Any) -> None:
-    """Raise ``ValueError`` if a share is outside (0, 1]; ``None`` is allowed."""
-    if value is not None and not 0 < value <= 1:
-        raise ValueError(f"{name} must be in (0, 1], got {value}")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise ``ValueError`` if a number is not above 0."""
-    if not value > 0:
-        raise ValueError(f"{name} must be above 0, got {value}")
+def least(bound: float) -> Callable[[str, Any], None]:
+    """Return the check of an option that is at least ``bound`` or ``None``."""
+    return within(f"at least {bound}", lambda value: value >= bound)
 
 
 def required(meaning: str) -> Callable[[str, Any], None]:
@@ -119,8 +102,8 @@ def required(meaning: str) -> Callable[[str, Any], None]:
 
 Count = Annotated[int, least(1)]
 NotNegative = Annotated[float, least(0)]
-Share = Annotated[float, check_share]
-Positive = Annotated[float, check_positive]
+Share = Annotated[float, within("in (0, 1]", lambda value: 0 < value <= 1)]
+Positive = Annotated[float, within("above 0", lambda value: value > 0)]
 
 
 def setting(default: Any, text: str) -> Any:
@@ -795,12 +778,6 @@ class LearnFromOptions(Options):
     """Options of commands that learn from labels, or export them for it."""
 
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
-
-
-class SplitByOptions(Options):
-    """Options of commands that split questions."""
-
-    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
 
 
 class ExportOptions(LabelFolderOptions, LearnFromOptions):

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from seper_reward.options import (
     INPUT_HELP,
-    REPORT_TO_HELP,
     Count,
     FormatOptions,
     InputOptions,
@@ -22,17 +21,28 @@ from seper_reward.options import (
     RetrieverOptions,
     ScorerOptions,
     Share,
-    SplitByOptions,
     WeightOptions,
     least,
     setting,
 )
 from seper_reward.reward.policy_reader import Weights
 
+SplitBy = Literal["question", "passage", "title", "name", "entity"]
+SPLIT_BY_HELP = (
+    "Unit that splits keep together: question, or all questions that share a passage, or a passage's title (of a "
+    "document or entity), or a passage or a name in the question (name; only relevant passages count if passages are "
+    "marked), or any passage or a name in the question (entity)."
+)
+REPORT_TO_HELP = (
+    "Tracker to log to: none, wandb (also with WANDB_MODE=offline; a resumed run continues there), another one of "
+    "transformers, such as tensorboard or trackio, for the trainer's own log, or all that are installed."
+)
 
-class SharesConfig(LimitOptions, SplitByOptions):
+
+class SharesConfig(LimitOptions):
     """How questions are split."""
 
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
     test_share: float = setting(0.125, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
         0.125,

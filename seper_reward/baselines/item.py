@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
+from seper_reward.baselines.list_metrics import list_metric
 from seper_reward.baselines.options import ItemOptions
 from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
-from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.rankings import gold_relevance
 from seper_reward.labels.labelers import GoldLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler

@@ -13,7 +13,6 @@ from seper_reward.command import Record, corpus_flag, questions_and_corpus, repo
 from seper_reward.data.answers import exact_match
 from seper_reward.data.marks import NO_MARKS
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.options import MARGIN, RetrieversOptions
@@ -217,11 +216,11 @@ def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -
     return {
         **{key: np.array([np.nan if row is None else row[key] for row in ranked]) for key in ("ndcg", "recall")},
         "seper": np.array([row.beliefs[passages].seper for row, passages in zip(rows, lists, strict=True)]),
-        "delta_seper": np.array(list_metric("p", [[gain.value for gain in row] for row in alone], k)),
+        "delta_seper": np.array([sum(gain.value for gain in row) / k for row in alone]),
         "delta_seper_list": np.array(
             [row.moved(passages).delta_seper for row, passages in zip(rows, lists, strict=True)]
         ),
-        "harm_rate": np.array(list_metric("p", [[float(gain.high < -MARGIN) for gain in row] for row in alone], k)),
+        "harm_rate": np.array([sum(gain.high < -MARGIN for gain in row) / k for row in alone]),
         "accuracy": np.array([row.right[passages] for row, passages in zip(rows, lists, strict=True)]),
     }
 

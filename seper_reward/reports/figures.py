@@ -1,4 +1,4 @@
-"""Plots of beliefs, measures of rankings and intervals.
+"""Plots of beliefs and of intervals.
 
 The extension of a path sets the format (svg, png, pdf). All plots raise ``OSError`` if matplotlib is not installed or
 the path cannot be written.
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.marks import role_of, role_order
-from seper_reward.reports.tables import center, cluster_segments
+from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.statistics import Statistic
 from seper_reward.types import LabeledQuery
@@ -47,23 +47,6 @@ def plot_belief(labeled: LabeledQuery, path: Path) -> None:
     query = labeled.query
     axes.set_title(f"{query.question}   right answer: {query.answers[0]}", fontsize=11, loc="left")
     axes.spines["left"].set_visible(False)
-    save_figure(figure, path)
-
-
-def plot_ranking(rankings: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Plot measures of rankings, numbers or ``{"mean", "sd"}`` by ranking and measure, as bars side by side."""
-    first = next(iter(rankings.values()))
-    measures = [name for name, value in first.items() if center(value) is not None]
-    figure = new_figure(2 + 0.9 * len(measures), 4)
-    axes = figure.subplots()
-    width = 0.8 / len(rankings)
-    for number, (name, row) in enumerate(rankings.items()):
-        places = [at + width * (number - (len(rankings) - 1) / 2) for at in range(len(measures))]
-        errors = [row[key]["sd"] if isinstance(row[key], Mapping) else 0.0 for key in measures]
-        axes.bar(places, [center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
-    axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
-    axes.set_ylim(0, 1)
-    axes.legend(ncols=len(rankings), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     save_figure(figure, path)
 
 

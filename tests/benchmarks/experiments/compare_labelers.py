@@ -25,7 +25,7 @@ from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import Count, pick, setting
-from seper_reward.reports.tables import lead_text, measures_table
+from seper_reward.reports.tables import lead_text
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import process_state, together
@@ -41,6 +41,7 @@ from trainers.ranking.data import Questions, questions_by_split, read_source
 from trainers.ranking.evaluation import RankingReaders, Rankings, measure_rankings, rank_by
 from trainers.ranking.labelling import label, propose
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
+from trainers.ranking.tables import measures_table
 from trainers.retriever import RetrieverArguments, train_once, train_rounds
 from trainers.runs import locked, suggest
 
