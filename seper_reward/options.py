@@ -944,9 +944,7 @@ class RetrieverNamesOptions(Options):
     retrievers: list[str] = setting(["bm25", "minilm"], f"Retrievers. {RETRIEVER_HELP}")
 
 
-class RetrieversOptions(
-    DepthsOptions, RetrieverNamesOptions, PlotOptions, ReadersOptions, RetrievalOptions, GradedOptions
-):
+class RetrieversOptions(DepthsOptions, RetrieverNamesOptions, ReadersOptions, RetrievalOptions, GradedOptions):
     """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
 
 

@@ -156,12 +156,10 @@ def lead_over_questions(first: ArrayLike, other: ArrayLike) -> Statistic:
 def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1000) -> dict[str, Statistic]:
     """Return rank correlations of two measures of the same questions.
 
-    ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
+    ``values`` and ``others`` are ``(Q,)``. Returns ``kendall`` (tau-b;
     Kendall, Biometrika 33, 1945) and ``spearman`` (rho).
     """
     columns = [np.asarray(measure, dtype=float) for measure in (values, others)]
-    if len(columns[0]) != len(columns[1]):
-        raise ValueError(f"expected as many values of both measures, got {len(columns[0])} and {len(columns[1])}")
 
     def correlation(of: Callable[[np.ndarray, np.ndarray], float]) -> Statistic:
         return _with_interval(lambda at: of(*(column[at] for column in columns)), len(columns[0]), resamples)
@@ -172,12 +170,10 @@ def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1
 def order_correlation(values: np.ndarray, others: np.ndarray, *, resamples: int = 1000) -> Statistic:
     """Return Kendall's tau-b between the rankings of systems by the means of two measures.
 
-    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``. It
-    is undefined if a measure has the same mean for all systems, in particular for a single system.
+    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions. It is
+    undefined if a measure has the same mean for all systems, in particular for a single system.
     """
     columns = [np.asarray(measure, dtype=float) for measure in (values, others)]
-    if columns[0].shape != columns[1].shape or columns[0].ndim != 2:
-        raise ValueError(f"expected the same systems and questions, got {columns[0].shape} and {columns[1].shape}")
     return _with_interval(
         lambda at: _tau(*(column[:, at].mean(-1) for column in columns)), columns[0].shape[1], resamples
     )

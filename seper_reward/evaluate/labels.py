@@ -52,13 +52,7 @@ class Agreement(Record):
             f"({self.relevant} relevant)"
         )
         positives = [
-            [
-                label,
-                *(
-                    f"{cell(rates['precision'])} / {cell(rates['recall'])} / {cell(rates['highest'])}"
-                    for rates in row.values()
-                ),
-            ]
+            [label, *(" / ".join(map(cell, rates.values())) for rates in row.values())]
             for label, row in self.positives.items()
         ]
         header = [

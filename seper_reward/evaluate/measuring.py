@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seper_reward.batching import measure_shared, shared_beliefs
+from seper_reward.batching import measure_shared
 from seper_reward.estimators.utility import SUPPORTS
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import tell_left_out
@@ -20,12 +20,15 @@ def measured(
     unique = [list(dict.fromkeys(sets)) for sets in contexts]
     requests = [Asked(query.question, query.answers, tuple(sets)) for query, sets in zip(queries, unique, strict=True)]
     results: list[dict[Context, Belief] | None] = []
-    for query, sets, beliefs in zip(queries, unique, shared_beliefs(scorer, requests, title), strict=True):
-        if isinstance(beliefs, UnscorableError):
-            tell_left_out(query.id, beliefs)
+    shared = measure_shared(
+        requests, lambda batch: scorer.measure(batch, len(batch)), title, size=scorer.batch_size, scorer=scorer
+    )
+    for query, sets, result in zip(queries, unique, shared, strict=True):
+        if isinstance(result, UnscorableError):
+            tell_left_out(query.id, result)
             results.append(None)
         else:
-            results.append(dict(zip(sets, beliefs, strict=True)))
+            results.append(dict(zip(sets, result.beliefs, strict=True)))
     return results
 
 

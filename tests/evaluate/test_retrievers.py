@@ -133,7 +133,7 @@ def test_compare_retrievers_leaves_out_unanswered_questions(tiny_sampler, capsys
 def test_retrievers_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "3", "--retrievers", "bm25", str(tiny_encoder), f"bm25+{tiny_encoder}"]
-    words += ["--depths", "1", "2", "--plot", str(tmp_path / "measures.svg")]
+    words += ["--depths", "1", "2"]
     (tmp_path / "other").symlink_to(tiny_reader)
     words += ["--readers", str(tiny_reader), str(tmp_path / "other")]
     assert main(["evaluate", "retrievers", *words]) == 0
