@@ -35,7 +35,7 @@ _NAME = "evaluate judge"
 _TWO_VALUES = {"lexical": 0.5}  # fixed thresholds of scores that are 0 or 1
 _HALF_PAID, _PAID = 0.5, 0.05
 _CHUNK = 512  # verdicts that are judged together
-_BINS = 10  # of equal width, of the reliability table; the last includes 1
+_BINS = 10  # of equal width; the last includes 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
@@ -70,7 +70,7 @@ class Agreement(Record):
 
     columns: Mapping[str, Column]
     thresholds: Mapping[str, float]  # least score of a response that counts as equivalent, by method
-    calibration: Mapping[str, Any]  # of the entailment probabilities
+    calibration: Mapping[str, float]  # of the entailment probabilities
     # means of the entailment over `wrong` and `right` responses; None without such responses
     support: Mapping[str, float | None]
     # by column, of the reported `right` and `wrong` responses the share `missed` by labels (support below .5) and by
@@ -252,25 +252,16 @@ def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float
     return float(thresholds[f1[:-1].argmax()])
 
 
-def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, Any]:
-    """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
+def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, float]:
+    """Return ``ece``, the expected calibration error over ten bins (Guo et al., arXiv:1706.04599, eq. 3).
 
-    ``ece`` is Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability`` has ``mean_probability``,
-    ``share_true`` and ``n`` of each non-empty bin of ten.
+    It is Σ_b n_b/n · |share of true outcomes − mean probability|.
     """
     members: dict[int, list[int]] = {}
     for at, prob in enumerate(probs):
         members.setdefault(min(int(prob * _BINS), _BINS - 1), []).append(at)
-    table = [
-        {
-            "mean_probability": sum(probs[at] for at in rows) / len(rows),
-            "share_true": sum(outcomes[at] for at in rows) / len(rows),
-            "n": len(rows),
-        }
-        for _, rows in sorted(members.items())
-    ]
-    error = sum(row["n"] * abs(row["share_true"] - row["mean_probability"]) for row in table) / len(probs)
-    return {"ece": round(error, 4), "reliability": [{k: round(v, 4) for k, v in row.items()} for row in table]}
+    errors = (abs(sum(outcomes[at] - probs[at] for at in places)) for places in members.values())
+    return {"ece": round(sum(errors) / len(probs), 4)}
 
 
 def _column(
