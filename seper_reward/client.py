@@ -33,7 +33,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
 _CONNECTIONS = 64
 _AT_ONCE = 250_000  # tokens per request; the default limit of a server is four times as high
 _CHARS_PER_TOKEN = 4
-_UNSENT = {"contexts": {"__all__": {"__all__": {"id", "metadata"}}}}  # fields of passages, which do not matter
+_UNSENT = {"contexts": {"__all__": {"__all__": {"id", "metadata"}}}}  # of passages: they decide nothing
 _Question = TypeVar("_Question")
 
 
