@@ -13,7 +13,7 @@ from scipy.stats import DegenerateDataWarning, bootstrap, kendalltau, pearsonr, 
 _DIGITS = 4
 _BATCH = 100  # resamples per batch
 _POOLED_RESAMPLES, _RATIO_RESAMPLES = 1000, 1999
-_ROUNDING = 1e-12  # range of a constant
+_ROUNDING = 1e-12  # range of a constant, relative to it
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[
 def pearson(values: np.ndarray, others: np.ndarray) -> float:
     """Return Pearson's correlation of the pairs without NaN; NaN for a constant."""
     pairs = _known_pairs(values, others)
-    if not len(pairs[0]) or min(map(np.ptp, pairs)) <= _ROUNDING:
+    if any(not len(column) or np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in pairs):
         return math.nan
     return float(np.corrcoef(*pairs)[0, 1])
 
