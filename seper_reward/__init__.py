@@ -8,30 +8,19 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seper_reward.client import SePerClient
-    from seper_reward.estimators.seper import Estimator
-    from seper_reward.labels.dataset import label
-    from seper_reward.labels.load import load_labels
-    from seper_reward.reward import SePerReward
-    from seper_reward.reward.environment import search_environment
-    from seper_reward.scorer import SePerScorer
-    from seper_reward.types import Belief, Passage, Query, Utility
+    from seper_reward.client import SePerClient as SePerClient
+    from seper_reward.estimators.seper import Estimator as Estimator
+    from seper_reward.labels.dataset import label as label
+    from seper_reward.labels.load import load_labels as load_labels
+    from seper_reward.reward import SePerReward as SePerReward
+    from seper_reward.reward.environment import search_environment as search_environment
+    from seper_reward.scorer import SePerScorer as SePerScorer
+    from seper_reward.types import Belief as Belief
+    from seper_reward.types import Passage as Passage
+    from seper_reward.types import Query as Query
+    from seper_reward.types import Utility as Utility
 
 __version__ = version("seper-reward")
-
-__all__ = [
-    "Belief",
-    "Estimator",
-    "Passage",
-    "Query",
-    "SePerClient",
-    "SePerReward",
-    "SePerScorer",
-    "Utility",
-    "label",
-    "load_labels",
-    "search_environment",
-]
 
 _HOMES = {
     "client": ("SePerClient",),
@@ -43,6 +32,7 @@ _HOMES = {
     "scorer": ("SePerScorer",),
     "types": ("Belief", "Passage", "Query", "Utility"),
 }
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

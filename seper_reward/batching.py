@@ -10,7 +10,7 @@ from seper_reward.reader.prompted import ahead
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
+from seper_reward.types import Passage, Query
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,19 +27,6 @@ def prompt_cost(question: str, passages: Sequence[Passage]) -> float:
     """Estimate the work of measuring one belief, in prefill tokens."""
     characters = len(question) + sum(len(passage.title) + len(passage.text) for passage in passages)
     return characters / 4 + _PROMPT_COST
-
-
-def shared_beliefs(scorer: SePerScorer, requests: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
-    """Measure the beliefs of many questions in batches of ``scorer.batch_size``, with a progress bar.
-
-    All processes must call this together; they share the work. Returns per question its beliefs, or its error.
-    """
-
-    def measure(batch: Sequence[Asked]) -> list[list[Belief] | UnscorableError]:
-        results = scorer.measure(batch, len(batch))
-        return [result if isinstance(result, UnscorableError) else list(result.beliefs) for result in results]
-
-    return measure_shared(requests, measure, title, size=scorer.batch_size, scorer=scorer)
 
 
 def measure_shared(

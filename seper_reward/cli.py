@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import seper_reward.baselines.options as baseline_options
 import seper_reward.options as options
 from seper_reward.runtime.parser import parse_options, refuse_missing_files
 from seper_reward.shipped import RECIPES, is_ours, run_recipe
@@ -46,7 +47,7 @@ class Command(NamedTuple):
 
     module: str
     about: str
-    options: str | None
+    options: type | None
 
 
 def find_commands() -> dict[str, Command]:
@@ -58,8 +59,9 @@ def find_commands() -> dict[str, Command]:
             if "\ndef command(" in code:
                 about = code.partition("\n")[0].strip('"')
                 kind = re.search(r"\ndef command\(\w+: (\w+Options)\)", code)
+                home = baseline_options if folder == "baselines" else options
                 commands[first + path.stem.replace("_", "-")] = Command(
-                    f"seper_reward.{folder}.{path.stem}", about, kind[1] if kind else None
+                    f"seper_reward.{folder}.{path.stem}", about, getattr(home, kind[1]) if kind else None
                 )
     return {name: commands.pop(name) for name in _FIRST} | commands
 
@@ -109,7 +111,7 @@ def run_command(name: str, command: Command, arguments: list[str]) -> str:
     """Parse the options of a command, import its module and run it; return the next command for the user."""
     config: object = arguments
     if command.options is not None:
-        (config,) = parse_options((getattr(options, command.options),), arguments, f"seper-reward {name}")
+        (config,) = parse_options((command.options,), arguments, f"seper-reward {name}")
         refuse_missing_files(config)
     following: str = import_module(command.module).command(config)
     return following

@@ -33,6 +33,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
 _CONNECTIONS = 64
 _AT_ONCE = 250_000  # tokens per request; the default limit of a server is four times as high
 _CHARS_PER_TOKEN = 4
+_UNSENT = {"contexts": {"__all__": {"__all__": {"id", "metadata"}}}}  # of passages: they decide nothing
 _Question = TypeVar("_Question")
 
 
@@ -72,7 +73,8 @@ class SePerClient:
             ValueError: The server rejects the request, for example without its token.
         """
         parts = _parts(requests, estimated_tokens)
-        return [result for part in parts for result in _measured(self.post("/beliefs", _asked_body(part)))]
+        bodies = ({"asked": [to_json(request, _UNSENT) for request in part]} for part in parts)
+        return [result for body in bodies for result in _measured(self.post("/beliefs", body))]
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as in ``SePerScorer.beliefs``.
@@ -179,23 +181,6 @@ def _json_tokens(query: Mapping[str, Any]) -> int:
     """Return at least what ``estimated_tokens`` returns for a query, which has the question in each context."""
     sets = 1 + len(query.get("passage_sets") or query.get("passages") or ())
     return (len(json.dumps(query)) + sets * len(str(query.get("question", "")))) // _CHARS_PER_TOKEN + sets
-
-
-def _asked_body(requests: Sequence[Asked]) -> dict[str, object]:
-    return {
-        "asked": [
-            {
-                "question": request.question,
-                "answers": list(request.answers),
-                "contexts": [
-                    [{"title": passage.title, "text": passage.text} for passage in context]
-                    for context in request.contexts
-                ],
-                "texts": list(request.texts),
-            }
-            for request in requests
-        ]
-    }
 
 
 def _results(answer: Mapping[str, Any]) -> list[Any]:

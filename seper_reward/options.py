@@ -11,7 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from urllib.parse import urlsplit
 
 T = TypeVar("T")
@@ -28,7 +39,6 @@ EstimatorPreset = Literal["default", "paper", "official"]
 Tracking = Literal["none", "wandb"]
 LearnFrom = Literal["singles", "paths"]
 SplitOrAll = Literal["train", "dev", "test", "all"]
-SplitBy = Literal["question", "passage", "title", "name", "entity"]
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
 POSITIVE = 0.3  # least evidence of a positive for training, chosen on dev splits (docs/results.md)
 API_KEY = "SEPER_ENGINE_API_KEY"
@@ -45,11 +55,6 @@ LEARN_FROM_HELP = (
     "set: the query is the question followed by the given passages, and a label is the greatest utility of a "
     "measured set with the passage). paths needs labels of sets, or people's marks."
 )
-SPLIT_BY_HELP = (
-    "Unit that splits keep together: question, or all questions that share a passage, or a passage's title (of a "
-    "document or entity), or a passage or a name in the question (name; only relevant passages count if passages are "
-    "marked), or any passage or a name in the question (entity)."
-)
 READERS_HELP = (
     "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for the model of a "
     "server (default: the reader of --reader and --engine)."
@@ -63,10 +68,6 @@ TRACKING_HELP = (
     "Tracker to log to: none, or wandb (also with WANDB_MODE=offline; a resumed run continues there). Only trainers "
     "take the other trackers of transformers."
 )
-REPORT_TO_HELP = (
-    "Tracker to log to: none, wandb (also with WANDB_MODE=offline; a resumed run continues there), another one of "
-    "transformers, such as tensorboard or trackio, for the trainer's own log, or all that are installed."
-)
 ANSWER_PATTERN_HELP = (
     "Regular expression of the policy's answer: the first group (or the whole match) of the last match; texts without "
     "a match have no answer (default: the usual marks, such as \\boxed{} and Answer:, else the last line)."
@@ -74,26 +75,19 @@ ANSWER_PATTERN_HELP = (
 _RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # of ``ChatTemplate``
 
 
-def least(bound: float) -> Callable[[str, Any], None]:
-    """Return the check of an option, named in its type, that is at least ``bound`` or ``None``."""
+def within(expected: str, holds: Callable[[Any], bool]) -> Callable[[str, Any], None]:
+    """Return the check of an option, named in its type, whose value ``holds`` or is ``None``."""
 
     def check(name: str, value: Any) -> None:
-        if value is not None and not value >= bound:
-            raise ValueError(f"{name} must be at least {bound}, got {value}")
+        if value is not None and not holds(value):
+            raise ValueError(f"{name} must be {expected}, got {value}")
 
     return check
 
 
-def check_share(name: str, value: Any) -> None:
-    """Raise ``ValueError`` if a share is outside (0, 1]; ``None`` is allowed."""
-    if value is not None and not 0 < value <= 1:
-        raise ValueError(f"{name} must be in (0, 1], got {value}")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise ``ValueError`` if a number is not above 0."""
-    if not value > 0:
-        raise ValueError(f"{name} must be above 0, got {value}")
+def least(bound: float) -> Callable[[str, Any], None]:
+    """Return the check of an option that is at least ``bound`` or ``None``."""
+    return within(f"at least {bound}", lambda value: value >= bound)
 
 
 def required(meaning: str) -> Callable[[str, Any], None]:
@@ -108,8 +102,8 @@ def required(meaning: str) -> Callable[[str, Any], None]:
 
 Count = Annotated[int, least(1)]
 NotNegative = Annotated[float, least(0)]
-Share = Annotated[float, check_share]
-Positive = Annotated[float, check_positive]
+Share = Annotated[float, within("in (0, 1]", lambda value: 0 < value <= 1)]
+Positive = Annotated[float, within("above 0", lambda value: value > 0)]
 
 
 def setting(default: Any, text: str) -> Any:
@@ -264,15 +258,19 @@ def _type_name(kind: Any) -> str:
     return "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind))
 
 
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Options:
-    """Base of options, whose types and ranges are checked; another value raises ``ValueError``."""
+    """Base of options, frozen dataclasses whose types and ranges are checked; another value raises ``ValueError``."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, **kwargs)(cls)
 
     def __post_init__(self) -> None:
         check_types(self)
 
 
-@dataclass(frozen=True)
 class ModelOptions(Options):
     """Options of loading all models of a command."""
 
@@ -290,7 +288,6 @@ class ModelOptions(Options):
         return {name: getattr(self, name) for name in ModelOptions.__dataclass_fields__}
 
 
-@dataclass(frozen=True)
 class SamplingOptions(Options):
     """Options of sampling, which decide the responses.
 
@@ -317,7 +314,6 @@ class SamplingOptions(Options):
             raise ValueError("stop must not contain an empty string")
 
 
-@dataclass(frozen=True)
 class EngineOptions(Options):
     """The servers of the reader, which all serve the same model, or vLLM in this process."""
 
@@ -345,7 +341,6 @@ class EngineOptions(Options):
         return split_address(self.engine[0])[0] if self.engine else ""
 
 
-@dataclass(frozen=True)
 class ChatOptions(Options):
     """Options of the reader's chat template; a reserved variable raises ``ValueError``."""
 
@@ -392,7 +387,6 @@ class ChatOptions(Options):
         return " and ".join(name for name, is_set in needed.items() if is_set)
 
 
-@dataclass(frozen=True)
 class JudgeOptions(ModelOptions):
     """The judge, which decides whether responses state the same answer, and options of loading models."""
 
@@ -404,7 +398,6 @@ class JudgeOptions(ModelOptions):
     )
 
 
-@dataclass(frozen=True)
 class ReaderNameOptions(Options):
     """Options of commands with a reader."""
 
@@ -416,7 +409,6 @@ class ReaderNameOptions(Options):
     )
 
 
-@dataclass(frozen=True)
 class ReaderOptions(ReaderNameOptions, ModelOptions, EngineOptions, SamplingOptions, ChatOptions):
     """Options of a reader, its loading, sampling, servers and chat template; the argument of all samplers."""
 
@@ -427,7 +419,6 @@ class ReaderOptions(ReaderNameOptions, ModelOptions, EngineOptions, SamplingOpti
     )
 
 
-@dataclass(frozen=True)
 class ScorerOptions(ReaderOptions, JudgeOptions):
     """Options of a scorer, the reader and how its beliefs are measured, shared by all commands with a reader."""
 
@@ -507,8 +498,7 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> None:
         raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {brief(template)}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FormatOptions(Options):
+class FormatOptions(Options, kw_only=True):
     """The format of questions, and where their passages and marks are."""
 
     columns: list[str] = setting(
@@ -535,14 +525,12 @@ class FormatOptions(Options):
     )
 
 
-@dataclass(frozen=True)
 class InputOptions(FormatOptions):
     """The questions and their format."""
 
     input: str = setting("demo", INPUT_HELP)
 
 
-@dataclass(frozen=True)
 class SetOptions(Options):
     """Which sets of passages are measured: each passage next to the best passages.
 
@@ -553,7 +541,6 @@ class SetOptions(Options):
     depth: Literal[2, 3] = setting(2, "Number of passages in the largest sets, 2 or 3.")
 
 
-@dataclass(frozen=True)
 class LabelingOptions(Options):
     """Options of a labeler, and whether it labels sets of passages."""
 
@@ -595,7 +582,6 @@ class LabelingOptions(Options):
         return None if name == "none" else SetOptions(**options)
 
 
-@dataclass(frozen=True)
 class WeightOptions(Options):
     """The weights of a reward; a weight or price below 0 raises ``ValueError``."""
 
@@ -622,7 +608,6 @@ def compile_answer_pattern(pattern: str | None) -> re.Pattern[str] | None:
         raise ValueError(f"answer_pattern must be a regular expression, got {brief(pattern)}: {error}") from error
 
 
-@dataclass(frozen=True)
 class CompletionOptions(Options):
     """Options of reading completions: where the searches are, and the answer."""
 
@@ -641,7 +626,6 @@ class CompletionOptions(Options):
         compile_answer_pattern(self.answer_pattern)
 
 
-@dataclass(frozen=True)
 class RewardOptions(CompletionOptions, WeightOptions, ScorerOptions):
     """Options of a reward: its weights, and its reader, in this process or behind a URL."""
 
@@ -658,47 +642,40 @@ class RewardOptions(CompletionOptions, WeightOptions, ScorerOptions):
             raise ValueError(f"with a url the server has the reader; set {', '.join(names)} there, not here")
 
 
-@dataclass(frozen=True)
 class LimitOptions(Options):
     """How many questions of the input are used."""
 
     limit: Count | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
 
 
-@dataclass(frozen=True)
 class SplitOptions(Options):
     """Which split of the input is used."""
 
     split: SplitOrAll = setting("all", SPLIT_HELP)
 
 
-@dataclass(frozen=True)
 class SelectOptions(SplitOptions, LimitOptions):
     """Which questions of the input are used."""
 
 
-@dataclass(frozen=True)
 class MarginOptions(Options):
     """From which distance from 0 a label matters."""
 
     margin: NotNegative = setting(MARGIN, "Value above which a label means help (harm: below -margin), >= 0.")
 
 
-@dataclass(frozen=True)
 class PlotOptions(Options):
     """Options of commands that can plot their result."""
 
     plot: str | None = setting(None, "Image file to plot the result into: svg, png or pdf (default: none).")
 
 
-@dataclass(frozen=True)
 class ReadersOptions(Options):
     """Options of commands that measure with several readers."""
 
     readers: list[str] = setting([], READERS_HELP)
 
 
-@dataclass(frozen=True)
 class RetrieverOptions(Options):
     """Options of commands with one retriever."""
 
@@ -707,7 +684,6 @@ class RetrieverOptions(Options):
     )
 
 
-@dataclass(frozen=True)
 class KnownOptions(Options):
     """Options of commands that can leave out questions."""
 
@@ -717,33 +693,28 @@ class KnownOptions(Options):
     )
 
 
-@dataclass(frozen=True)
 class TrackingOptions(Options):
     """Options of commands that can log to a tracker."""
 
     report_to: Tracking = setting("none", TRACKING_HELP)
 
 
-@dataclass(frozen=True)
 class ResultOptions(TrackingOptions):
     """Options of commands that write a result."""
 
     json: str | None = setting(None, "JSON file for the result, in addition to standard output (default: none).")
 
 
-@dataclass(frozen=True)
 class EvaluationOptions(ResultOptions, SelectOptions, FormatOptions, ScorerOptions):
     """Options of commands that evaluate on questions."""
 
 
-@dataclass(frozen=True)
 class MarkedOptions(EvaluationOptions):
     """Options of commands that compare ΔSePer to people's marks on passages."""
 
     file: Annotated[str, required("questions whose passages have the field 'relevant'")] = setting("", MARKED_HELP)
 
 
-@dataclass(frozen=True)
 class GradedOptions(MarkedOptions):
     """Options of commands that use relevant passages and grades."""
 
@@ -752,7 +723,6 @@ class GradedOptions(MarkedOptions):
     )
 
 
-@dataclass(frozen=True)
 class RetrievalOptions(MarkedOptions):
     """Options of commands that retrieve for each question from one corpus."""
 
@@ -762,7 +732,6 @@ class RetrievalOptions(MarkedOptions):
             raise ValueError("run names passages, but here retrievers find them; leave it out")
 
 
-@dataclass(frozen=True)
 class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOptions, TrackingOptions, ScorerOptions):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
@@ -784,8 +753,7 @@ class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOption
     )
 
 
-@dataclass(frozen=True)
-class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, ScorerOptions):
+class AuditSearchesOptions(CompletionOptions, ResultOptions, MarginOptions, ScorerOptions):
     """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 
     input: Annotated[str, required("seper-reward audit-searches rollouts.jsonl")] = setting(
@@ -799,37 +767,19 @@ class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, Margin
     )
     searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.plot and self.plot.lower().endswith((".html", ".htm")):
-            raise ValueError(
-                f"plot must be svg, png or pdf, got {self.plot!r}; the measures are printed as tables, and --searches "
-                "FILE.jsonl writes all searches"
-            )
 
-
-@dataclass(frozen=True)
 class LabelFolderOptions(Options):
     """Options of commands that read labels."""
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
 
 
-@dataclass(frozen=True)
 class LearnFromOptions(Options):
     """Options of commands that learn from labels, or export them for it."""
 
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
 
 
-@dataclass(frozen=True)
-class SplitByOptions(Options):
-    """Options of commands that split questions."""
-
-    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
-
-
-@dataclass(frozen=True)
 class ExportOptions(LabelFolderOptions, LearnFromOptions):
     """Write labels in the format of another trainer or an evaluation tool."""
 
@@ -867,14 +817,12 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
     )
 
 
-@dataclass(frozen=True)
 class InitOptions(Options):
     """Write the bundled configurations into a folder: those used in the documentation, and recipes to adapt."""
 
     output_dir: str = setting("configs", "Folder to write into; existing files must have the same content.")
 
 
-@dataclass(frozen=True)
 class MergeReaderOptions(ReaderNameOptions, ModelOptions):
     """Save a reader as a plain model folder, with its adapter merged, to be served by an engine.
 
@@ -884,7 +832,6 @@ class MergeReaderOptions(ReaderNameOptions, ModelOptions):
     output_dir: Annotated[str, required("the folder to create")] = setting("", "Folder to create. Required.")
 
 
-@dataclass(frozen=True)
 class ReportOptions(LabelFolderOptions, MarginOptions):
     """Show labels on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
 
@@ -906,7 +853,6 @@ class ReportOptions(LabelFolderOptions, MarginOptions):
         return Path(self.output).suffix.lower() in (".html", ".htm")
 
 
-@dataclass(frozen=True)
 class ServeOptions(CompletionOptions, WeightOptions, ScorerOptions):
     """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
 
@@ -927,7 +873,6 @@ class ServeOptions(CompletionOptions, WeightOptions, ScorerOptions):
             raise ValueError(f"port must be in [1, 65535], got {self.port}")
 
 
-@dataclass(frozen=True)
 class CorrelationOptions(KnownOptions, PlotOptions, EvaluationOptions):
     """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
@@ -940,13 +885,11 @@ class CorrelationOptions(KnownOptions, PlotOptions, EvaluationOptions):
     )
 
 
-@dataclass(frozen=True)
 class CounterfactualOptions(MarkedOptions):
     """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) to relevant ones (RGB)."""
 
 
-@dataclass(frozen=True)
-class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
+class JudgeEvaluationOptions(ResultOptions, JudgeOptions):
     """Compare the judge, and other scores of responses, with people's verdicts."""
 
     file: Annotated[
@@ -971,7 +914,6 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
     )
 
 
-@dataclass(frozen=True)
 class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
     """Compare labels of finished runs, and rivals without a reader, with human relevance marks, without a model."""
 
@@ -985,7 +927,6 @@ class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
     )
 
 
-@dataclass(frozen=True)
 class DepthsOptions(Options):
     """Options of commands that measure several numbers of passages."""
 
@@ -997,127 +938,16 @@ class DepthsOptions(Options):
             raise ValueError(f"depths must be whole numbers of at least 1, got {self.depths}")
 
 
-@dataclass(frozen=True)
 class RetrieverNamesOptions(Options):
     """Options of commands with several retrievers."""
 
     retrievers: list[str] = setting(["bm25", "minilm"], f"Retrievers. {RETRIEVER_HELP}")
 
 
-@dataclass(frozen=True)
-class RetrieversOptions(
-    DepthsOptions, RetrieverNamesOptions, PlotOptions, ReadersOptions, RetrievalOptions, GradedOptions
-):
+class RetrieversOptions(DepthsOptions, RetrieverNamesOptions, ReadersOptions, RetrievalOptions, GradedOptions):
     """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
 
 
-@dataclass(frozen=True)
-class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOptions, RetrievalOptions):
-    """Measure the value of depth, reranking and prompt compression to readers, by ΔSePer (SePer, Figures 4, 5)."""
-
-    candidates: int = setting(20, "Number of passages to retrieve and rerank for each question, >= 1.")
-    rerankers: list[str] = setting(
-        ["none", "minilm"],
-        "Rerankers of the candidates: none, minilm (by the embedded bi-encoder), or folders or hub ids of "
-        "cross-encoders; none is always measured.",
-    )
-    compressions: list[str] = setting(
-        ["none", "selective_context", "longllmlingua"],
-        "Prompt compression to half by the reader's log-probabilities: none, selective_context (keeps words that the "
-        "reader could not guess), contrastive_perplexity (keeps words that the question makes likelier) or "
-        "longllmlingua (keeps passages from which the reader guesses the question); none is always measured.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.candidates < max(self.depths):
-            raise ValueError(f"candidates must be at least the greatest of depths, got {self.candidates}")
-
-
-@dataclass(frozen=True)
-class EoROptions(PlotOptions, RetrievalOptions):
-    """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR)."""
-
-    sources: list[str] = setting(
-        ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
-        "Sources of passages: none (nothing is retrieved), background (written by the reader), or a retriever and the "
-        "number of its passages, as in bm25@5; see --help of evaluate retrievers for names. They are reranked by @RR "
-        "(bm25@RR@5: of 20), cut by @NUMBER, joined by & and compressed by @CP, which bind in this order.",
-    )
-    pooling: Literal["mean", "max", "majority", "plurality"] = setting(
-        "mean",
-        "How EoR pools an answer's similarities to the other answers: mean, max, or 1 if at least half of the other "
-        "answers (majority) or most of them (plurality) are similar, else 0.",
-    )
-    metric: Literal["exact_match", "entailment"] = setting(
-        "exact_match", "Criterion of a right answer: exact_match, or entailment of the gold answer by 0.8 or more."
-    )
-    save: str | None = setting(
-        None, "Folder for the sources and the weights, searched on all questions (default: they are not saved)."
-    )
-    load: str | None = setting(
-        None,
-        "Folder of save, whose ensemble answers the questions of file by the paper's vote, without need for gold "
-        "answers; sources, pooling, metric and prompts are the saved ones (default: votes are compared).",
-    )
-    answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
-    reranker: str = setting("minilm", "Reranker of @RR: minilm, or a cross-encoder's folder or hub id.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(set(self.sources)) < 2:
-            raise ValueError(f"expected at least two sources, got {self.sources}")
-        if self.load and self.save:
-            raise ValueError("load uses saved weights, and save searches new ones; set only one of them")
-
-
-@dataclass(frozen=True)
-class ERAGEvaluationOptions(DepthsOptions, RetrieverNamesOptions, PlotOptions, MarginOptions, RetrievalOptions):
-    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
-
-    labelers: list[str] = setting(
-        ["erag", "delta_seper", "likelihood", "item", "contains", "gold"],
-        "Labelers of single passages, by their names in `seper-reward label`.",
-    )
-
-
-@dataclass(frozen=True)
-class ItemOptions(MarginOptions, GradedOptions):
-    """Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM)."""
-
-    judges: list[str] = setting(
-        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
-        "Judges: methods of item, such as vanilla or ar_r:top_k=3,same_answer=0.9; or labelers by their names in "
-        "`seper-reward label`.",
-    )
-    reference: str = setting(
-        "delta_seper",
-        "Labeler whose labels are compared with the judges' labels; 'none' compares with marks only, as do questions "
-        "without gold answers (TREC DL, WebAP) if it needs them.",
-    )
-
-
-@dataclass(frozen=True)
-class SearchOptions(Options):
-    """How much a workflow searches."""
-
-    top_k: Count = setting(3, "Number of passages per search, >= 1.")
-    max_searches: Count = setting(3, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them.")
-
-
-@dataclass(frozen=True)
-class WorkflowsOptions(PlotOptions, RetrieverOptions, SearchOptions, RetrievalOptions):
-    """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
-
-    workflows: list[str] = setting(
-        ["closed_book", "retrieve", "ret_robust", "flare", "ircot", "iter_retgen"],
-        "Workflows: closed_book (no search), retrieve (one search), ret_robust (drops passages that do not entail "
-        "the answer), flare (searches while the draft is unsure), ircot (each thought is the next query) or "
-        "iter_retgen (each answer is part of the next query).",
-    )
-
-
-@dataclass(frozen=True)
 class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOptions, RetrievalOptions):
     """Compare credits of an agent's searches with the true effect: the change of its answers without the result.
 

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from scipy.stats import DegenerateDataWarning, bootstrap, kendalltau, pearsonr, 
 _DIGITS = 4
 _BATCH = 100  # resamples per batch
 _POOLED_RESAMPLES, _RATIO_RESAMPLES = 1000, 1999
-_ROUNDING = 1e-12  # share of a sum of squares
+_ROUNDING = 1e-12  # range of a constant, relative to it
 
 
 @dataclass(frozen=True)
@@ -115,22 +115,37 @@ def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[
     return _with_interval(drawn, len(groups), _POOLED_RESAMPLES)
 
 
+def pearson(values: np.ndarray, others: np.ndarray) -> float:
+    """Return Pearson's correlation of the pairs without NaN; NaN for a constant."""
+    pairs = _known_pairs(values, others)
+    if any(not len(column) or np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in pairs):
+        return math.nan
+    return float(np.corrcoef(*pairs)[0, 1])
+
+
+def pearson_p_value(values: np.ndarray, others: np.ndarray) -> float | None:
+    """Return the p-value of ``pearson``, assuming independent pairs; ``None`` if undefined."""
+    undefined = math.isnan(pearson(values, others))
+    return None if undefined else float(pearsonr(*_known_pairs(values, others)).pvalue)
+
+
 def spearman(values: np.ndarray, others: np.ndarray) -> float:
     """Return Spearman's rank correlation of the pairs without NaN, ties with their mean rank; NaN for a constant."""
-    known = ~(np.isnan(values) | np.isnan(others))
-    values, others = values[known].round(9), others[known].round(9)  # equal numbers stay ties
-    if not len(values) or min(np.ptp(values), np.ptp(others)) == 0:
-        return math.nan
-    return float(pearsonr(rankdata(values), rankdata(others)).statistic)
+    return pearson(*(rankdata(column.round(9)) for column in _known_pairs(values, others)))  # equal numbers stay ties
 
 
 def slope(values: np.ndarray, target: np.ndarray) -> float:
     """Return the slope of the regression of a target on values, over the pairs without NaN; NaN for a constant."""
-    known = ~(np.isnan(values) | np.isnan(target))
-    if not known.any() or np.ptp(values[known]) == 0:
+    values, target = _known_pairs(values, target)
+    if not len(values) or np.ptp(values) == 0:
         return math.nan
-    centered = values[known] - values[known].mean()
-    return float((centered * target[known]).sum() / (centered**2).sum())
+    centered = values - values.mean()
+    return float((centered * target).sum() / (centered**2).sum())
+
+
+def _known_pairs(values: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    known = ~(np.isnan(values) | np.isnan(others))
+    return values[known], others[known]
 
 
 def lead_over_questions(first: ArrayLike, other: ArrayLike) -> Statistic:
@@ -138,72 +153,13 @@ def lead_over_questions(first: ArrayLike, other: ArrayLike) -> Statistic:
     return mean_over_questions(np.asarray(first, dtype=float) - np.asarray(other, dtype=float))
 
 
-class PooledPearson:
-    """Pearson's r of measures with one target over the contexts of all questions, resampled by question.
-
-    Contexts of one question, such as its passages, are not independent. Methods have question numbers as arguments,
-    ``(..., Q)`` for several resamples at once.
-
-    Args:
-        columns: Values by measure, one per context; contexts with NaN are left out.
-        target: The target, one number per context.
-        owner: Number of each context's question, from 0.
-    """
-
-    def __init__(self, columns: Mapping[str, Sequence[float]], target: Sequence[float], owner: Sequence[int]) -> None:
-        self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
-        self._target, self._owner = np.array(target, dtype=float), np.array(owner, dtype=int)
-        self._questions = max(owner, default=-1) + 1
-
-    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
-        """Return a statistic over all questions, a function of question numbers."""
-        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
-
-    def pearson(self, name: str, numbers: np.ndarray) -> np.ndarray:
-        """Return a measure's correlation with the target over the contexts of some questions; NaN for a constant."""
-        return self._over(name, self._known(name), numbers)
-
-    def lead(self, name: str, other: str, numbers: np.ndarray) -> np.ndarray:
-        """Return the difference of two measures' correlations, over the contexts that have both."""
-        known = self._known(name, other)
-        return self._over(name, known, numbers) - self._over(other, known, numbers)
-
-    def p_value(self, name: str) -> float | None:
-        """Return the p-value of a measure's correlation, assuming independent contexts; ``None`` if undefined."""
-        known = self._known(name)
-        if math.isnan(self.pearson(name, np.arange(self._questions))):
-            return None
-        return float(pearsonr(self._columns[name][known], self._target[known]).pvalue)
-
-    def _known(self, *names: str) -> np.ndarray:
-        return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
-
-    def _over(self, name: str, known: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        values, target, owner = self._columns[name][known], self._target[known], self._owner[known]
-        if not len(values):
-            return np.full(np.shape(numbers)[:-1], math.nan)
-        values, target = values - values.mean(), target - target.mean()  # centred, so sums of squares lose no digits
-        parts = (np.ones(len(values)), values, target, values * values, target * target, values * target)
-        by_question = np.stack([np.bincount(owner, part, self._questions) for part in parts], axis=-1)
-        sums = by_question[np.asarray(numbers)].sum(axis=-2)
-        count, one, other, squared, other_squared, product = np.moveaxis(sums, -1, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            spread, other_spread = squared - one**2 / count, other_squared - other**2 / count
-            correlation = (product - one * other / count) / np.sqrt(spread * other_spread)
-        # a constant has no correlation; its sum of squares is only rounding
-        constant = (spread <= _ROUNDING * squared) | (other_spread <= _ROUNDING * other_squared)
-        return np.where(constant | ~(count > 1), math.nan, correlation)
-
-
 def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1000) -> dict[str, Statistic]:
     """Return rank correlations of two measures of the same questions.
 
-    ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
+    ``values`` and ``others`` are ``(Q,)``. Returns ``kendall`` (tau-b;
     Kendall, Biometrika 33, 1945) and ``spearman`` (rho).
     """
     columns = [np.asarray(measure, dtype=float) for measure in (values, others)]
-    if len(columns[0]) != len(columns[1]):
-        raise ValueError(f"expected as many values of both measures, got {len(columns[0])} and {len(columns[1])}")
 
     def correlation(of: Callable[[np.ndarray, np.ndarray], float]) -> Statistic:
         return _with_interval(lambda at: of(*(column[at] for column in columns)), len(columns[0]), resamples)
@@ -214,12 +170,10 @@ def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1
 def order_correlation(values: np.ndarray, others: np.ndarray, *, resamples: int = 1000) -> Statistic:
     """Return Kendall's tau-b between the rankings of systems by the means of two measures.
 
-    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``. It
-    is undefined if a measure has the same mean for all systems, in particular for a single system.
+    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions. It is
+    undefined if a measure has the same mean for all systems, in particular for a single system.
     """
     columns = [np.asarray(measure, dtype=float) for measure in (values, others)]
-    if columns[0].shape != columns[1].shape or columns[0].ndim != 2:
-        raise ValueError(f"expected the same systems and questions, got {columns[0].shape} and {columns[1].shape}")
     return _with_interval(
         lambda at: _tau(*(column[:, at].mean(-1) for column in columns)), columns[0].shape[1], resamples
     )

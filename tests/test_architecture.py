@@ -30,7 +30,7 @@ PURE = {
     "estimators/seper.py", "estimators/clustering.py", "estimators/draws.py",
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
-    "statistics.py", "evaluate/list_metrics.py", "evaluate/win_ratios.py", "baselines/voting.py",
+    "statistics.py", "baselines/list_metrics.py", "baselines/win_ratios.py", "baselines/voting.py",
     "options.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from seper_reward import options
+from seper_reward import options as core_options
+from seper_reward.baselines import options as baseline_options
 from seper_reward.cli import find_commands
 from seper_reward.options import (
     AuditSearchesOptions,
@@ -22,8 +23,7 @@ from seper_reward.options import (
     ServeOptions,
 )
 
-SOURCE = Path(options.__file__)
-COMMANDS = {name: getattr(options, found.options) for name, found in find_commands().items() if found.options}
+COMMANDS = {name: found.options for name, found in find_commands().items() if found.options}
 
 
 def test_settings_stay_few():
@@ -40,9 +40,11 @@ def test_each_option_of_a_command_has_a_default_and_a_help_text(name):
         assert "%" not in text, text  # argparse formats it
 
 
-def test_no_option_is_declared_twice_on_one_road():
+@pytest.mark.parametrize("options", [core_options, baseline_options])
+def test_no_option_is_declared_twice_on_one_road(options):
     """A value has one default: a class that inherits an option does not write it again."""
-    classes = [node for node in ast.parse(SOURCE.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+    body = ast.parse(Path(options.__file__).read_text("utf-8")).body
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
     again = set()
     for node in classes:
         inherited = (

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from seper_reward.options import (
     INPUT_HELP,
-    REPORT_TO_HELP,
     Count,
     FormatOptions,
     InputOptions,
@@ -22,18 +21,28 @@ from seper_reward.options import (
     RetrieverOptions,
     ScorerOptions,
     Share,
-    SplitByOptions,
     WeightOptions,
     least,
     setting,
 )
 from seper_reward.reward.policy_reader import Weights
 
+SplitBy = Literal["question", "passage", "title", "name", "entity"]
+SPLIT_BY_HELP = (
+    "Unit that splits keep together: question, or all questions that share a passage, or a passage's title (of a "
+    "document or entity), or a passage or a name in the question (name; only relevant passages count if passages are "
+    "marked), or any passage or a name in the question (entity)."
+)
+REPORT_TO_HELP = (
+    "Tracker to log to: none, wandb (also with WANDB_MODE=offline; a resumed run continues there), another one of "
+    "transformers, such as tensorboard or trackio, for the trainer's own log, or all that are installed."
+)
 
-@dataclass(frozen=True)
-class SharesConfig(LimitOptions, SplitByOptions):
+
+class SharesConfig(LimitOptions):
     """How questions are split."""
 
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
     test_share: float = setting(0.125, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
         0.125,
@@ -49,7 +58,6 @@ class SharesConfig(LimitOptions, SplitByOptions):
             )
 
 
-@dataclass(frozen=True)
 class RankingConfig(LabelingOptions, LearnFromOptions, InputOptions, SharesConfig, ScorerOptions):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
@@ -126,7 +134,6 @@ class ListDefaults:
     report_to: str = setting("none", REPORT_TO_HELP)
 
 
-@dataclass(frozen=True)
 class RetrieverConfig(RankingConfig):
     """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
 
@@ -154,7 +161,6 @@ class RetrieverDefaults(ListDefaults):
     output_dir: str = setting("runs/retriever", "Folder of the run; the same command resumes there.")
 
 
-@dataclass(frozen=True)
 class RerankerConfig(RankingConfig):
     """Fine-tune a cross-encoder on labels of a retriever's candidates."""
 
@@ -179,7 +185,6 @@ class RerankerDefaults(ListDefaults):
     ddp_find_unused_parameters: bool | None = setting(False, "Whether DDP looks for weights without gradient.")
 
 
-@dataclass(frozen=True)
 class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
 
@@ -210,7 +215,6 @@ class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
     )
 
 
-@dataclass(frozen=True)
 class PolicyConfig(PolicyTaskConfig, WeightOptions):
     """Train a policy that decides when to search before it answers."""
 
@@ -237,7 +241,6 @@ class PolicyConfig(PolicyTaskConfig, WeightOptions):
             )
 
 
-@dataclass(frozen=True)
 class SftScriptConfig(Options):
     """Settings of model and data, in addition to TRL's SFTConfig."""
 
@@ -263,7 +266,6 @@ class SftScriptConfig(Options):
     )
 
 
-@dataclass(frozen=True)
 class EntailmentConfig(Options):
     """Train an entailment adapter on pairs of premise and hypothesis."""
 

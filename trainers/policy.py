@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.policies import Episode, compare_policies, fixed_rules, policies_table
 from seper_reward.options import Dtype, FormatOptions, ModelOptions, pick
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
@@ -43,6 +42,7 @@ from . import runs
 from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
 from .options import PolicyConfig, PolicyDefaults
+from .policy_results import Episode, compare_policies, fixed_rules, policies_table
 from .policy_task import (
     SearchTool,
     closed_book_beliefs,

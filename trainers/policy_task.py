@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments
 from transformers.utils import get_json_schema
 
 from seper_reward.data.queries import pool_passages
-from seper_reward.data.splits import names_in, spread
+from seper_reward.data.splits import spread
 from seper_reward.evaluate.measuring import measured
 from seper_reward.options import ScorerOptions
 from seper_reward.reader.loading import load_tokenizer
@@ -28,6 +28,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableError
 
 from .options import PolicyTaskConfig
+from .ranking.clusters import names_in
 from .ranking.data import Questions, read_source, split_questions
 
 CALL_END = "<|im_end|>"  # ends each message in ChatML

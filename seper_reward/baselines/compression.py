@@ -9,11 +9,13 @@ from typing import NamedTuple
 from tqdm.auto import tqdm
 
 from seper_reward.baselines.compressors import Compressor, load_compressor
+from seper_reward.baselines.labelled import each_scorable
+from seper_reward.baselines.options import CompressionOptions
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.measuring import Context, each_scorable, measured
-from seper_reward.options import MARGIN, CompressionOptions
+from seper_reward.evaluate.measuring import Context, measured
+from seper_reward.options import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Reranker, Retriever, load_reranker, load_retriever

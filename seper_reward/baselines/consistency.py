@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from seper_reward.data.answers import abstains, holds_answer
-from seper_reward.evaluate.win_ratios import (
+from seper_reward.baselines.win_ratios import (
     decompose_errors,
     error_win_ratios,
     mean_win_and_lose_ratios,
     relative_win_ratios,
     upper_bounds,
 )
+from seper_reward.data.answers import abstains, holds_answer
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, text_table
 from seper_reward.statistics import (

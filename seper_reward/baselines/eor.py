@@ -14,7 +14,8 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from seper_reward.baselines.consistency import ConsistencyResult, Shown, consistency
-from seper_reward.baselines.labelled import Costs, costs_per, costs_table, total_costs
+from seper_reward.baselines.labelled import Costs, costs_per, costs_table, each_scorable, total_costs
+from seper_reward.baselines.options import EoROptions
 from seper_reward.baselines.pool import (
     BACKGROUND_PROMPT,
     COMPRESS_PROMPT,
@@ -24,12 +25,10 @@ from seper_reward.baselines.pool import (
     verdicts,
 )
 from seper_reward.baselines.voting import Pooling, VoteOptions, VotePreset, VoteWeights, search_weights
+from seper_reward.baselines.win_ratios import mean_win_and_lose_ratios
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.splits import fold_of
-from seper_reward.evaluate.measuring import each_scorable
-from seper_reward.evaluate.win_ratios import mean_win_and_lose_ratios
 from seper_reward.judge.judge import Judge
-from seper_reward.options import EoROptions
 from seper_reward.reports.tables import cell, lead_text, text_table
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json, write_lines

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
+from seper_reward.baselines.list_metrics import LIST_METRICS, ListMetric, list_metric
+from seper_reward.baselines.options import ERAGEvaluationOptions
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
-from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, load_labeler, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.options import ERAGEvaluationOptions
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import text_table
 from seper_reward.retrieval import Retriever, load_retriever

@@ -2,24 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
+from seper_reward.baselines.list_metrics import list_metric
+from seper_reward.baselines.options import ItemOptions
 from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
-from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.rankings import gold_relevance
 from seper_reward.labels.labelers import GoldLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.options import ItemOptions
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.tables import cell, text_table
 from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import PooledPearson, Statistic, mean_over_questions, rounded
+from seper_reward.statistics import Statistic, mean_over_questions, pearson, rounded, statistic_over_questions
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
 DEPTHS = (1, 3, 5, 10, 20)
@@ -249,10 +250,10 @@ def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) 
 
 
 def _pooled_correlation(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> Statistic:
-    labels = [label for verdict in judged for label in verdict.labeled.labels]
+    labels = np.array([label for verdict in judged for label in verdict.labeled.labels], dtype=float)
+    target = np.array([value for row in targets for value in row], dtype=float)
     owner = [number for number, verdict in enumerate(judged) for _ in verdict.labeled.labels]
-    pooled = PooledPearson({"labels": labels}, [value for row in targets for value in row], owner)
-    return pooled.described(partial(pooled.pearson, "labels"))
+    return statistic_over_questions(owner, lambda at: pearson(labels[at], target[at]))
 
 
 def _at(query: Query, places: Sequence[int]) -> tuple[Passage, ...]:

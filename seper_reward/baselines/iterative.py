@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from seper_reward.baselines.compressors import split_sentences
-from seper_reward.options import SearchOptions, check_least
+from seper_reward.baselines.options import SearchOptions
+from seper_reward.options import check_least
 from seper_reward.reader.sampler import GREEDY, Request
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval import Retriever
@@ -21,7 +22,6 @@ from seper_reward.types import Pair, Passage, unwrap
 ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRCoT
 
 
-@dataclass(frozen=True)
 class WorkflowOptions(SearchOptions):
     """Options of the workflows; ``ValueError`` for a number out of range."""
 

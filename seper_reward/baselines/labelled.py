@@ -1,16 +1,20 @@
-"""Labels of many questions, and their costs: the reader's calls and tokens, and seconds."""
+"""Labels and other results of many questions, and their costs: the reader's calls and tokens, and seconds."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from tqdm.auto import tqdm
 
 from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reports.tables import cell, text_table
 from seper_reward.runtime.distributed import gather_in_order
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.profiling import Profile, profiling
 from seper_reward.statistics import rounded
 from seper_reward.types import LabeledQuery, Query, UnscorableError
 
+T = TypeVar("T")
 Costs = Mapping[str, float | None]
 
 
@@ -58,3 +62,14 @@ def costs_table(costs: Mapping[str, Costs], title: str) -> str:
     names = list(next(iter(costs.values()), {}))
     rows = [[labeler, *(cell(row[name]) for name in names)] for labeler, row in costs.items()]
     return text_table([title, *(name.replace("_", " ") for name in names)], rows)
+
+
+def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
+    """Return the questions with the result of a function for each; those that it cannot score are left out."""
+    results = []
+    for query in tqdm(queries, desc=title, unit="question"):
+        try:
+            results.append((query, function(query)))
+        except UnscorableError as error:
+            tell_left_out(query.id, error)
+    return results

@@ -5,17 +5,19 @@ of its paper around a reader of short answers, without the paper's trained parts
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.iterative import WORKFLOWS, Tools, Trace, WorkflowOptions, run_workflow
+from seper_reward.baselines.labelled import each_scorable
+from seper_reward.baselines.options import WorkflowsOptions
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.measuring import each_scorable, measured
-from seper_reward.options import WorkflowsOptions, pick
-from seper_reward.reports.figures import plot_tradeoff
+from seper_reward.evaluate.measuring import measured
+from seper_reward.options import pick
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.scorer import SePerScorer
@@ -210,3 +212,19 @@ def command(config: WorkflowsOptions) -> str:
         result = compare_workflows(SePerScorer.from_pretrained(config), queries, retriever, config.workflows, options)
         report(result)
     return f"seper-reward baseline compression --file {config.file}{corpus_flag(config.corpus)}"
+
+
+def plot_tradeoff(points: Mapping[str, tuple[float, float]], path: Path) -> None:
+    """Plot points of (searches per question, accuracy), by name."""
+    figure = new_figure(7.5, 4)
+    axes = figure.subplots()
+    # points may coincide: names are in a legend, and hollow markers of different sizes show each other
+    markers = itertools.cycle([("s", 10), ("D", 8), ("^", 12), ("v", 12), ("p", 6)])
+    hollow = {"linestyle": "none", "markerfacecolor": "none", "clip_on": False}
+    for (name, point), (marker, size) in zip(points.items(), markers, strict=False):
+        axes.plot(*point, marker, label=name.replace("_", " "), markersize=size, color="#7f8c8d", **hollow)
+    legend_beside(axes)
+    axes.set_xlabel("searches per question")
+    axes.set_ylabel("accuracy (exact match)")
+    axes.set_ylim(0, 1)
+    save_figure(figure, path)

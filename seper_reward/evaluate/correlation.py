@@ -4,8 +4,9 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, by_name, marked_questions, reporting
@@ -19,7 +20,14 @@ from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import markdown_table, questions_text
 from seper_reward.runtime.messages import plural, tell_left_out
 from seper_reward.scorer import SePerScorer, load_judge
-from seper_reward.statistics import PooledPearson, Statistic, mean, mean_or_none
+from seper_reward.statistics import (
+    Statistic,
+    mean,
+    mean_or_none,
+    pearson,
+    pearson_p_value,
+    statistic_over_questions,
+)
 from seper_reward.types import Asked, Passage, Query, UnscorableError
 
 _NAME = "evaluate correlation"
@@ -157,26 +165,34 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
             f"the reader can be asked none of {plural(len(queries), 'question')}; shorten them, or use a reader with "
             "a longer window"
         )
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    target = np.array(relevance)
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     for name in ("delta_belief", "question_gain"):  # some readers return no likelihood
-        if all(map(math.isnan, columns[name])):
+        if np.isnan(columns[name]).all():
             del columns[name]
-    resampled = PooledPearson(columns, relevance, owner)
-    pearson = {name: resampled.described(partial(resampled.pearson, name)) for name in columns}
-    known = {name: statistic.value for name, statistic in pearson.items() if statistic.value is not None}
+
+    def correlated(values: np.ndarray, less: np.ndarray | None = None) -> Statistic:
+        return statistic_over_questions(
+            owner,
+            lambda at: pearson(values[at], target[at]) - (0.0 if less is None else pearson(less[at], target[at])),
+        )
+
+    by_measure = {name: correlated(values) for name, values in columns.items()}
+    known = {name: statistic.value for name, statistic in by_measure.items() if statistic.value is not None}
     rivals = [name for name in columns if not name.startswith("delta_")]
     rival = max(rivals, key=lambda name: known.get(name, -1.0))
+    ours = np.where(np.isnan(columns[rival]), math.nan, columns[_DELTA_SEPER[0]])  # in contexts that have both
     marked = {f"{level:.3g}": [mark == level for mark in relevance] for level in sorted(levels)}
     return Correlation(
-        pearson=pearson,
-        p_value={name: resampled.p_value(name) for name in columns},
+        pearson=by_measure,
+        p_value={name: pearson_p_value(values, target) for name, values in columns.items()},
         rival=rival,
-        lead=resampled.described(partial(resampled.lead, _DELTA_SEPER[0], rival)),
+        lead=correlated(ours, columns[rival]),
         mean={
             name: {level: mean_or_none(itertools.compress(values, among)) for level, among in marked.items()}
             for name, values in columns.items()
         },
-        contexts={name: sum(not math.isnan(value) for value in values) for name, values in columns.items()},
+        contexts={name: int((~np.isnan(values)).sum()) for name, values in columns.items()},
         baseline_seper=mean(baselines),
         n=len(relevance),
         questions=len(baselines),

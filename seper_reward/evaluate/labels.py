@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,13 +52,7 @@ class Agreement(Record):
             f"({self.relevant} relevant)"
         )
         positives = [
-            [
-                label,
-                *(
-                    f"{cell(rates['precision'])} / {cell(rates['recall'])} / {cell(rates['highest'])}"
-                    for rates in row.values()
-                ),
-            ]
+            [label, *(" / ".join(map(cell, rates.values())) for rates in row.values())]
             for label, row in self.positives.items()
         ]
         header = [
@@ -79,29 +74,11 @@ class AgreementByFolder(Record):
     def means(self) -> "Agreement":
         """Mean over folders of measures that all folders have; intervals assume that folders are independent."""
         folders = list(self.folders.values())
-
-        def over(rows: Sequence[Mapping[str, Mapping[str, Statistic]]]) -> dict[str, dict[str, Statistic]]:
-            names = [name for name in rows[0] if all(name in row for row in rows)]
-            return {name: {part: _mean([row[name][part] for row in rows]) for part in rows[0][name]} for name in names}
-
-        return Agreement(
-            over([folder.measures for folder in folders]),
-            over([folder.leads for folder in folders]),
-            {
-                label: {
-                    margin: {
-                        key: mean_or_none(folder.positives[label][margin][key] for folder in folders) for key in rates
-                    }
-                    for margin, rates in margins.items()
-                }
-                for label, margins in folders[0].positives.items()
-                if all(label in folder.positives for folder in folders)
-            },
-            folders[0].against,
-            sum(folder.questions for folder in folders),
-            sum(folder.passages for folder in folders),
-            sum(folder.relevant for folder in folders),
+        measures, leads, positives = (
+            _merged([getattr(folder, name) for folder in folders]) for name in ("measures", "leads", "positives")
         )
+        counts = [sum(getattr(folder, name) for folder in folders) for name in ("questions", "passages", "relevant")]
+        return Agreement(measures, leads, positives, folders[0].against, *counts)
 
     def as_dict(self) -> dict[str, object]:
         """Return the content of the JSON file, with the means over folders."""
@@ -276,6 +253,14 @@ def _positives(evidence: Sequence[float], relevant: Sequence[bool]) -> dict[str,
 
 def _known(values: np.ndarray) -> Statistic:
     return mean_over_questions(values[~np.isnan(values)])
+
+
+def _merged(values: Sequence[Any]) -> Any:
+    """Return the means of equal nested mappings, of the keys that all have."""
+    if isinstance(values[0], Mapping):
+        shared = [key for key in values[0] if all(key in value for value in values)]
+        return {key: _merged([value[key] for value in values]) for key in shared}
+    return _mean(values) if isinstance(values[0], Statistic) else mean_or_none(values)
 
 
 def _mean(numbers: Sequence[Statistic]) -> Statistic:

@@ -1,11 +1,8 @@
 """Beliefs of many questions in many contexts."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from tqdm.auto import tqdm
-
-from seper_reward.batching import measure_shared, shared_beliefs
+from seper_reward.batching import measure_shared
 from seper_reward.estimators.utility import SUPPORTS
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import tell_left_out
@@ -13,7 +10,6 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError, unwrap
 
 Context = tuple[Passage, ...]
-T = TypeVar("T")
 _ANSWERS = 64  # answers that are judged together
 
 
@@ -24,12 +20,15 @@ def measured(
     unique = [list(dict.fromkeys(sets)) for sets in contexts]
     requests = [Asked(query.question, query.answers, tuple(sets)) for query, sets in zip(queries, unique, strict=True)]
     results: list[dict[Context, Belief] | None] = []
-    for query, sets, beliefs in zip(queries, unique, shared_beliefs(scorer, requests, title), strict=True):
-        if isinstance(beliefs, UnscorableError):
-            tell_left_out(query.id, beliefs)
+    shared = measure_shared(
+        requests, lambda batch: scorer.measure(batch, len(batch)), title, size=scorer.batch_size, scorer=scorer
+    )
+    for query, sets, result in zip(queries, unique, shared, strict=True):
+        if isinstance(result, UnscorableError):
+            tell_left_out(query.id, result)
             results.append(None)
         else:
-            results.append(dict(zip(sets, beliefs, strict=True)))
+            results.append(dict(zip(sets, result.beliefs, strict=True)))
     return results
 
 
@@ -49,14 +48,3 @@ def right_answers(scorer: SePerScorer, rollouts: Sequence[Rollout]) -> list[bool
     requests = [Asked(rollout.question, rollout.answers, (), (rollout.answer,)) for rollout in rollouts]
     judged = measure_shared(requests, scorer.measure, "judging answers", size=_ANSWERS)
     return [unwrap(result).supports[0] > SUPPORTS for result in judged]
-
-
-def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
-    """Return the questions with the result of a function for each; those that it cannot score are left out."""
-    results = []
-    for query in tqdm(queries, desc=title, unit="question"):
-        try:
-            results.append((query, function(query)))
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
-    return results

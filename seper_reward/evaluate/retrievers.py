@@ -1,9 +1,7 @@
 """Compare retrievers by relevance, by ΔSePer and by the reader's answers."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +11,10 @@ from seper_reward.command import Record, corpus_flag, questions_and_corpus, repo
 from seper_reward.data.answers import exact_match
 from seper_reward.data.marks import NO_MARKS
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.options import MARGIN, RetrieversOptions
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
 from seper_reward.runtime.messages import tell_left_out
@@ -83,22 +79,6 @@ class Retrievers:
             ]
         )
 
-    def plot(self, panels: Sequence[Any], measures: Sequence[str]) -> None:
-        """Plot the reader's accuracy over each measure into its panel: one colour per retriever, one marker per k."""
-        rows = self.retrievers
-        colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row.retriever for row in rows))}
-        marks = dict(zip(dict.fromkeys(row.k for row in rows), itertools.cycle("os^Dv"), strict=False))
-        for axes, measure in zip(panels, measures, strict=True):
-            for row in rows:
-                value, accuracy = row.measures[measure].value, row.measures["accuracy"].value
-                if value is not None:
-                    label = f"{row.retriever}, k = {row.k}"
-                    axes.scatter(
-                        value, accuracy, color=colors[row.retriever], marker=marks[row.k], alpha=0.8, label=label
-                    )
-            axes.set_xlabel(measure.replace("_", " "))
-        legend_beside(panels[-1])
-
 
 @dataclass(frozen=True)
 class RetrieversByReader(Record):
@@ -110,16 +90,6 @@ class RetrieversByReader(Record):
         """Return the tables of all readers."""
         parts = [f"Reader {name}: {retrievers.table()}" for name, retrievers in self.readers.items()]
         return "\n\n".join(parts)
-
-    def plot(self, path: Path) -> None:
-        """Plot the reader's accuracy over each measure, one row of panels per reader."""
-        measures = [*MEASURES[:2], "seper", *MEASURES[2:]]
-        figure = new_figure(3 * len(measures) + 2, 3.5 * len(self.readers))
-        panels = figure.subplots(len(self.readers), len(measures), sharey=True, squeeze=False)
-        for row, (name, retrievers) in zip(panels, self.readers.items(), strict=True):
-            row[0].set_ylabel(f"accuracy of {name}")
-            retrievers.plot(row, measures)
-        save_figure(figure, path)
 
 
 def command(config: RetrieversOptions) -> str:
@@ -217,11 +187,11 @@ def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -
     return {
         **{key: np.array([np.nan if row is None else row[key] for row in ranked]) for key in ("ndcg", "recall")},
         "seper": np.array([row.beliefs[passages].seper for row, passages in zip(rows, lists, strict=True)]),
-        "delta_seper": np.array(list_metric("p", [[gain.value for gain in row] for row in alone], k)),
+        "delta_seper": np.array([sum(gain.value for gain in row) / k for row in alone]),
         "delta_seper_list": np.array(
             [row.moved(passages).delta_seper for row, passages in zip(rows, lists, strict=True)]
         ),
-        "harm_rate": np.array(list_metric("p", [[float(gain.high < -MARGIN) for gain in row] for row in alone], k)),
+        "harm_rate": np.array([sum(gain.high < -MARGIN for gain in row) / k for row in alone]),
         "accuracy": np.array([row.right[passages] for row, passages in zip(rows, lists, strict=True)]),
     }
 

@@ -2,6 +2,9 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
 
 from seper_reward.judge.reader_judge import yes_probs
 from seper_reward.reader.prompted import PromptedReader
@@ -31,24 +34,10 @@ def _messages(question: str, searches: Sequence[tuple[str, str]], request: str) 
     return [message for pair in itertools.zip_longest(users, queries) for message in pair if message]
 
 
-_ROLLOUTS = (  # question, searches and answer
-    (
-        "Who is the mother of the director of the film Hallow Mill?",
-        (
-            ("film Hallow Mill director", "Hallow Mill: Hallow Mill is a 1931 drama film directed by Peter Voss."),
-            ("Peter Voss mother", "Peter Voss: Peter Voss was a film director, the son of the painter Ida Voss."),
-        ),
-        "Ida Voss",
-    ),
-    (
-        "Which lake is deeper, Lake Orrin or Lake Tamm?",
-        (
-            ("Lake Orrin depth", "Lake Orrin: Lake Orrin is a mountain lake, 41 metres deep."),
-            ("Lake Tamm depth", "Lake Tamm: Lake Tamm has many islands and a depth of 12 metres."),
-        ),
-        "Lake Orrin",
-    ),
-)
+_ROLLOUTS = [
+    (row["question"], row["searches"], row["answer"])
+    for row in yaml.safe_load(Path(__file__).with_name("search_agent.yaml").read_text(encoding="utf-8"))
+]
 _EXAMPLES = {
     _QUERY: [message for question, searches, _ in _ROLLOUTS for message in _messages(question, searches, _QUERY)[:-1]],
     _ANSWER: [

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from seper_reward.data.marks import group_of, role_of
 from seper_reward.labels.integrity import PLACEBO, REJECTED, SUMMARY, label_files, written_hashes
 from seper_reward.labels.rows import DELTA_SEPER, DIGITS, label_intervals, label_of, labeled_query
-from seper_reward.labels.targets import evidence
 from seper_reward.options import MARGIN
 from seper_reward.runtime.json_files import read_json, read_lines
 from seper_reward.runtime.messages import plural
@@ -175,21 +174,6 @@ def verdict(low: float, high: float, margin: float) -> Verdict:
     return "helpful" if low > margin else "harmful" if high < -margin else "unsure"
 
 
-def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
-    """Return counts, means and shares of labels, for logs; a passage with evidence of at least ``margin`` helps."""
-    values = [label for row in labeled for label in row.labels]
-    errors = [error for row in labeled for error in row.std_errors]
-    return {
-        "questions": len(labeled),
-        "passages": len(values),
-        "mean": _share(values),
-        "share_helpful": _share([value >= margin for row in labeled for value in evidence(row)]),
-        "share_harmful": _share([value <= -margin for row in labeled for value in evidence(row)]),
-        "share_questions_helped": _share([max(evidence(row), default=0) >= margin for row in labeled]),
-        "mean_std_error": _share(errors),
-    }
-
-
 def _response_counts(labeled: LabeledQuery) -> dict[str, int]:
     contexts = [
         context["responses"]
@@ -209,7 +193,3 @@ def _response_counts(labeled: LabeledQuery) -> dict[str, int]:
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, object]], bool]) -> bool:
     """Return whether at least half of the drawn responses meet a condition."""
     return bool(2 * sum(row["count"] for row in rows if condition(row)) >= sum(row["count"] for row in rows))
-
-
-def _share(values: Sequence[float]) -> float:
-    return round(statistics.fmean(values), 4) if values else 0.0

@@ -4,6 +4,7 @@ import copy
 import datetime
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.options import ChatOptions, read_template
@@ -28,36 +29,7 @@ _PROBE = ({"role": "user", "content": "Who?"},)
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 #: Chat template for policies whose own template has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2
 #: shares, but shorter, because a policy reads it in every rollout.
-TOOL_TEMPLATE = """\
-{%- set system = messages[0].content if messages[0].role == 'system' else '' %}
-{%- if tools or system %}
-{{- '<|im_start|>system\\n' + system }}
-{%- if tools %}
-{{- '\\nTools:' }}
-{%- for tool in tools %}
-{{- ' ' + tool.function.name + '(' + tool.function.parameters.properties | join(', ') + ')' }}
-{%- endfor %}
-{{- '\\nCall one so: <tool_call>\\n{"name": NAME, "arguments": {ARGUMENT: VALUE}}\\n</tool_call>' }}
-{%- endif %}
-{{- '<|im_end|>\\n' }}
-{%- endif %}
-{%- for message in messages %}
-{%- if message.role == 'tool' %}
-{{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
-{%- elif message.role == 'assistant' %}
-{{- '<|im_start|>assistant\\n' + (message.content or '') }}
-{%- for call in message.tool_calls or [] %}
-{{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + call.function.arguments | tojson }}
-{{- '}\\n</tool_call>' }}
-{%- endfor %}
-{{- '<|im_end|>\\n' }}
-{%- elif not (loop.first and message.role == 'system') %}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
-{%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-{{- '<|im_start|>assistant\\n' }}
-{%- endif %}"""
+TOOL_TEMPLATE = Path(__file__).with_name("tool_template.jinja").read_text(encoding="utf-8").rstrip()
 
 
 class ChatTemplate:

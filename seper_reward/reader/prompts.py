@@ -3,7 +3,10 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
+
+import yaml
 
 from seper_reward.options import Baseline, ScorerOptions, check_choice, check_least, check_template
 from seper_reward.reader.chat import ChatTemplate
@@ -72,48 +75,14 @@ class PromptStyle:
         return fill_template(template, reference=reference, question=question)
 
 
-_PAPER_CLOSED = (
-    "Answer the question based on your own knowledge. Only give me the answer and do not output any other words. "
-    "Question: {question}"
-)
-_BRIEF_CLOSED = "Answer the question in a few words.\nQuestion: {question}"
-_BRIEF_OPEN = "Answer the question in a few words, using the passage.\nPassage: {reference}\nQuestion: {question}"
-
-STYLES: dict[str, PromptStyle] = {
-    # the paper's two prompts, word for word
-    "paper": PromptStyle(
-        closed_book_prompt=_PAPER_CLOSED,
-        passages_prompt=(
-            "Answer the question based on the given document. Only give me the answer and do not output any other "
-            "words. The following are given documents. {reference} Question: {question}"
-        ),
-    ),
-    "brief": PromptStyle(closed_book_prompt=_BRIEF_CLOSED, passages_prompt=_BRIEF_OPEN),
-    # after examples, small readers copy better from a passage and recall less; both beliefs have the same examples
-    "few_shot": PromptStyle(
-        closed_book_prompt=_BRIEF_CLOSED,
-        passages_prompt=_BRIEF_OPEN,
-        examples=(
-            Example(
-                "Who built the Hallow Mill?",
-                "Peter Voss",
-                "The Hallow Mill was built by Peter Voss in 1812. A fire closed it in 1840.",
-            ),
-            Example(
-                "What colour is the cap of the rowing club's members?",
-                "green",
-                "Members of the rowing club wear a green cap; the coach's is white.",
-            ),
-            Example(
-                "When does the night bus leave the square?",
-                "23:15",
-                "The night bus leaves the square at 23:15 and does not run on Sundays.",
-            ),
-        ),
-    ),
-}
+def _load_styles() -> dict[str, PromptStyle]:
+    styles = yaml.safe_load(Path(__file__).with_name("prompt_styles.yaml").read_text(encoding="utf-8"))
+    for style in styles.values():
+        style["examples"] = tuple(Example(**example) for example in style.get("examples", ()))
+    return {name: PromptStyle(**style) for name, style in styles.items()}
 
 
+STYLES = _load_styles()
 # fields of ``PromptStyle`` by their names in the option ``prompt``
 _TEXTS = {"closed_book": "closed_book_prompt", "passages": "passages_prompt", "placebo": "placebo"}
 

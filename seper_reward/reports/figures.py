@@ -1,23 +1,21 @@
-"""Plots of beliefs, measures of rankings, intervals, and policies that decide when to search.
+"""Plots of beliefs and of intervals.
 
 The extension of a path sets the format (svg, png, pdf). All plots raise ``OSError`` if matplotlib is not installed or
 the path cannot be written.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from seper_reward.data.marks import role_of, role_order
-from seper_reward.reports.tables import center, cluster_segments
+from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.statistics import Statistic
 from seper_reward.types import LabeledQuery
 
 _MOST_PASSAGES = 4  # in a plot of beliefs
 OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
-Point = tuple[float, float]
 
 
 def plot_belief(labeled: LabeledQuery, path: Path) -> None:
@@ -49,23 +47,6 @@ def plot_belief(labeled: LabeledQuery, path: Path) -> None:
     query = labeled.query
     axes.set_title(f"{query.question}   right answer: {query.answers[0]}", fontsize=11, loc="left")
     axes.spines["left"].set_visible(False)
-    save_figure(figure, path)
-
-
-def plot_ranking(rankings: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Plot measures of rankings, numbers or ``{"mean", "sd"}`` by ranking and measure, as bars side by side."""
-    first = next(iter(rankings.values()))
-    measures = [name for name, value in first.items() if center(value) is not None]
-    figure = new_figure(2 + 0.9 * len(measures), 4)
-    axes = figure.subplots()
-    width = 0.8 / len(rankings)
-    for number, (name, row) in enumerate(rankings.items()):
-        places = [at + width * (number - (len(rankings) - 1) / 2) for at in range(len(measures))]
-        errors = [row[key]["sd"] if isinstance(row[key], Mapping) else 0.0 for key in measures]
-        axes.bar(places, [center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
-    axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
-    axes.set_ylim(0, 1)
-    axes.legend(ncols=len(rankings), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     save_figure(figure, path)
 
 
@@ -114,20 +95,4 @@ def plot_intervals(
     grid[0].invert_yaxis()
     if most > 1:
         legend_beside(grid[-1])
-    save_figure(figure, path)
-
-
-def plot_tradeoff(points: Mapping[str, Point], path: Path) -> None:
-    """Plot points of (searches per question, accuracy), by name."""
-    figure = new_figure(7.5, 4)
-    axes = figure.subplots()
-    # points may coincide: names are in a legend, and hollow markers of different sizes show each other
-    markers = itertools.cycle([("s", 10), ("D", 8), ("^", 12), ("v", 12), ("p", 6)])
-    hollow = {"linestyle": "none", "markerfacecolor": "none", "clip_on": False}
-    for (name, point), (marker, size) in zip(points.items(), markers, strict=False):
-        axes.plot(*point, marker, label=name.replace("_", " "), markersize=size, color="#7f8c8d", **hollow)
-    legend_beside(axes)
-    axes.set_xlabel("searches per question")
-    axes.set_ylabel("accuracy (exact match)")
-    axes.set_ylim(0, 1)
     save_figure(figure, path)

@@ -27,20 +27,9 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return _layout(header, rows, "github", "left")
 
 
-def measures_table(columns: Mapping[str, Mapping[str, object]]) -> str:
-    """Return a Markdown table with one row per number of the first name, and one column per name."""
-    first = next(iter(columns.values()))
-    keys = [key for key, value in first.items() if value is None or center(value) is not None]
-    return markdown_table(
-        ["", *columns], [[key, *(cell(column.get(key)) for column in columns.values())] for key in keys]
-    )
-
-
 def cell(value: object) -> str:
-    """Return a value as text: a number with 3 decimals, ``{"mean", "sd"}`` as mean ± sd, ``None`` as a dash."""
-    if value is None:
-        return "–"
-    return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else f"{value:.3f}"
+    """Return a number with 3 decimals, ``None`` as a dash."""
+    return "–" if value is None else f"{value:.3f}"
 
 
 def lead_text(lead: Statistic | None) -> str:
@@ -169,13 +158,6 @@ def _layout(header: Sequence[str], rows: Iterable[Sequence[object]], style: str,
     return tabulate(
         cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
     )
-
-
-def center(value: object) -> float | None:
-    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
-    if isinstance(value, Mapping):
-        return value.get("mean")
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 def stages_line(profile: Profile) -> str:

@@ -13,7 +13,6 @@ answer without a search (w_answer), at any price; with a greater weight of the g
 """
 
 import itertools
-from dataclasses import dataclass
 
 from seper_reward.options import WeightOptions
 from seper_reward.reward.rollouts import Rollout, Score
@@ -22,7 +21,6 @@ from seper_reward.types import Asked, Measured
 _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any order, up to 512
 
 
-@dataclass(frozen=True)
 class RewardWeights(WeightOptions):
     """The weights of a reward, and its score from them; see ``SePerReward``.
 

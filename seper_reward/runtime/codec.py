@@ -1,6 +1,5 @@
 """The codec of frozen records: JSON values in caches, label rows, requests and responses, by pydantic."""
 
-from collections.abc import Set
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -9,9 +8,9 @@ T = TypeVar("T")
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
-def to_json(record: Any, exclude: Set[str] = frozenset()) -> Any:
-    """Return a record as JSON values: its fields in order, except ``exclude``."""
-    return _adapter(type(record)).dump_python(record, mode="json", exclude=set(exclude))
+def to_json(record: Any, exclude: Any = None) -> Any:
+    """Return a record as JSON values: its fields in order, except ``exclude``, in pydantic's form."""
+    return _adapter(type(record)).dump_python(record, mode="json", exclude=exclude)
 
 
 def from_json(kind: type[T], values: Any) -> T:

@@ -11,18 +11,13 @@ ENDINGS = {".csv": ",", ".tsv": "\t"}
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows as a table with the columns of all rows, tab-separated for .tsv; ``None`` is an empty cell."""
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, (list, tuple, Mapping)):
-                raise ValueError(f"{path}: {name} is a {type(value).__name__}, but CSV has one value in a cell")
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    """Write rows of equal columns as a table, tab-separated for .tsv; ``None`` is an empty cell."""
     table = io.StringIO(newline="")
     # csv does not quote a lone carriage return, at which readers end a row
     returns = any(isinstance(value, str) and "\r" in value for row in rows for value in row.values())
     writer = csv.DictWriter(
         table,
-        names,
+        list(rows[0]),
         delimiter=ENDINGS.get(path.suffix, ","),
         lineterminator="\n",
         quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,

@@ -9,6 +9,7 @@ import pytest
 from seper_reward.baselines import eor as module
 from seper_reward.baselines.consistency import consistency
 from seper_reward.baselines.eor import eor
+from seper_reward.baselines.options import EoROptions
 from seper_reward.baselines.pool import Candidates
 from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
@@ -99,7 +100,7 @@ def test_eor_learns_from_other_folds():
 
 def test_eor_needs_two_folds():
     with pytest.raises(ValueError, match=r"at least two sources, got \['bm25@1', 'bm25@1'\]"):
-        module.EoROptions(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
+        EoROptions(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
     with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that the reader can read"):
         eor(Asking(), [], {name: [] for name in SOURCES})
 

@@ -4,8 +4,9 @@ import random
 from collections import Counter
 from dataclasses import replace
 
-from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of
+from seper_reward.data.splits import split_by_rank, split_of
 from seper_reward.types import Passage, Query
+from trainers.ranking.clusters import clusters, shared_keys
 
 
 def test_split_by_rank_fills_every_split_with_few_ids():

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from seper_reward.evaluate.rankings import downstream, gold_relevance, rank_metrics, rank_values
+from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.types import Passage, Query
+from trainers.ranking.evaluation import downstream, rank_metrics
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
 

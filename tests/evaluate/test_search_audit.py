@@ -5,7 +5,6 @@ import json
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.evaluate import search_audit
 from seper_reward.evaluate.search_audit import audit_searches
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
@@ -47,7 +46,7 @@ ROLLOUTS = [
 ]  # fmt: skip
 
 
-def test_audit_searches_by_hand(scorer, tmp_path, monkeypatch):
+def test_audit_searches_by_hand(scorer):
     found = audit_searches(scorer, [*ROLLOUTS, played("late")])
     assert (found.rollouts, found.questions, found.searches, found.left_out) == (5, 2, 4, 2)
     gains = [0.8, 0.02, 0.58, -0.5]
@@ -70,10 +69,6 @@ def test_audit_searches_by_hand(scorer, tmp_path, monkeypatch):
     page = " ".join(found.table().split())
     assert "| price at which the searches break even (mean ΔSePer) | 0.225" in page
     assert "2 rollouts left out" in page
-    figures = []
-    monkeypatch.setattr(search_audit, "save_figure", lambda figure, path: figures.append(figure))
-    found.plot(tmp_path / "audit.svg")
-    assert all(tick == int(tick) for tick in figures[0].axes[0].get_yticks())
 
 
 def test_audit_searches_counts_a_question_as_covered_once(scorer):
@@ -114,7 +109,7 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
     options = "--dtype float32 --device cpu --prompt brief --num_samples 3 --max_new_tokens 4"
     words += options.split()
-    files = ["--searches", str(tmp_path / "out.jsonl"), "--plot", str(tmp_path / "out.svg")]
+    files = ["--searches", str(tmp_path / "out.jsonl")]
     assert main(["audit-searches", str(log), *words, *files]) == 0
     out, err = capsys.readouterr()
     assert "2 rollouts of 2 questions, 1 search" in out
@@ -124,7 +119,6 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert found["measures"]["accuracy"]["value"] == 1.0
     (search,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert (search["query"], search["question"]) == ("it", "Who runs it?")
-    assert (tmp_path / "out.svg").read_text().startswith("<?xml")
     messages = [
         [
             {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {"query": "it"}}}]},

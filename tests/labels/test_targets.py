@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import (
     by_marks,
     by_path,
@@ -20,6 +19,7 @@ from seper_reward.labels.targets import (
 )
 from seper_reward.retrieval import next_hop
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel
+from trainers.ranking.tables import label_statistics
 
 
 def judged(labels, errors=None, ids="abcdefgh", baseline_error=0.0):

@@ -5,12 +5,12 @@ from seper_reward.reports.tables import (
     clusters_text,
     lead_text,
     markdown_table,
-    measures_table,
     summary_table,
     text_table,
 )
 from seper_reward.statistics import Statistic
 from tests.helpers import read_row
+from trainers.ranking.tables import measures_table
 
 ROWS = [
     {

@@ -14,7 +14,6 @@ from seper_reward.runtime.parser import parse_options, refuse_missing_files
 from tests.helpers import run
 
 
-@dataclass(frozen=True)
 class Reader(Options):
     """Options of a reader."""
 
@@ -22,7 +21,6 @@ class Reader(Options):
     num_samples: int = setting(10, "Responses per prompt.")
 
 
-@dataclass(frozen=True)
 class Command(Reader):
     """Do something with a reader."""
 

@@ -11,7 +11,6 @@ from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from seper_reward.evaluate.policies import Episode
 from seper_reward.reader.loading import READER_HUB_ID
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
@@ -22,6 +21,7 @@ from seper_reward.types import Passage, Query
 from tests.helpers import cells, run_block
 from trainers import policy
 from trainers.models import name_base
+from trainers.policy_results import Episode
 from trainers.runs import locked
 
 

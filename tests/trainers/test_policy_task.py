@@ -11,7 +11,6 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS as CORPUS_OF_THE_DEMO
 from seper_reward.data.demo import QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
-from seper_reward.data.splits import shared_keys
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.turns import NO_MORE, NOTHING_FOUND
@@ -31,6 +30,7 @@ from trainers.policy_task import (
     read_scorer_config,
     simple_query,
 )
+from trainers.ranking.clusters import shared_keys
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,6 @@ from sentence_transformers import SentenceTransformer
 from seper_reward import load_labels
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reports.tables import measures_table
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.types import LabeledQuery, Passage, Query
@@ -26,6 +25,7 @@ from trainers.ranking import run
 from trainers.ranking.data import read_questions
 from trainers.ranking.evaluation import changes, rank_by
 from trainers.ranking.labelling import candidates, label
+from trainers.ranking.tables import measures_table
 from trainers.runs import last_checkpoint
 
 

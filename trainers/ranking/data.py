@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import pool_passages
-from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of, spread
+from seper_reward.data.splits import split_by_rank, split_of, spread
 from seper_reward.labels.labelers import needs_answers
 from seper_reward.labels.provenance import query_key
 from seper_reward.options import (
@@ -20,6 +20,7 @@ from seper_reward.runtime.messages import plural
 from seper_reward.types import Passage, Query
 
 from ..options import RankingConfig, SharesConfig
+from .clusters import clusters, shared_keys
 
 #: Files of bundled questions by name, in addition to the demo.
 OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}

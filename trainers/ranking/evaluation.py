@@ -9,17 +9,25 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from seper_reward.evaluate.rankings import MEASURES, downstream, gold_relevance, rank_metrics
+from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.evaluate.measuring import measured
+from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.options import ScorerOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import prompt_style
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean
 from seper_reward.types import Passage, Query
 
 from ..options import RankingConfig
 
 DEPTH = 10  # passages per question in a ranking
+# by the names in ir-measures
+_NAMES = {
+    "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10", "mrr": "RR", "recall@1": "R@1", "recall@2": "R@2", "recall@5": "R@5",
+}  # fmt: skip
+MEASURES = tuple(_NAMES)
 _TIE = 0.05  # greatest change of SePer that counts as none
 
 Rankings = Sequence[tuple[Passage, ...]]
@@ -59,6 +67,41 @@ def load_readers(config: RankingConfig, scorer: SePerScorer) -> RankingReaders:
 def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:
     """Return each question's best passages by ``retrieve_hops``, ``max(DEPTH, least)`` of them."""
     return retrieve_hops(retriever, [query.question for query in queries], hops, max(DEPTH, least))
+
+
+def rank_metrics(
+    retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]]
+) -> dict[str, float | None]:
+    """Return means of ``MEASURES`` over the questions with a relevant passage; ``None`` each without such a question.
+
+    nDCG (Järvelin and Kekäläinen, 2002) has linear gains. Arguments are those of ``rank_values``.
+    """
+    rows = [row for row in rank_values(retrieved, relevance, _NAMES) if row is not None]
+    if not rows:
+        return dict.fromkeys(MEASURES)
+    return {name: mean([row[name] for row in rows]) for name in MEASURES}
+
+
+def downstream(
+    scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
+) -> list[dict[str, Any]]:
+    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions.
+
+    A question without a gold answer has ``None`` as its measures.
+    """
+    tops = [tuple(passages[:top_k]) for passages in retrieved]
+    contexts = [[top] if query.answers else [] for query, top in zip(queries, tops, strict=True)]
+    beliefs = measured(scorer, queries, contexts, title="reading")
+    return [
+        {
+            "id": query.id,
+            "question": query.question,
+            "passages": [passage.id for passage in top],
+            "seper": round(result[top].seper, 6) if result else None,
+            "exact_match": round(expected_metric(result[top], query.answers, exact_match), 6) if result else None,
+        }
+        for query, top, result in zip(queries, tops, beliefs, strict=True)
+    ]
 
 
 def measure_rankings(

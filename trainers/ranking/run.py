@@ -14,11 +14,8 @@ from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.labelers import PassageLabeler, load_labeler, parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER
-from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
 from seper_reward.options import POSITIVE, FormatOptions
-from seper_reward.reports.figures import plot_ranking
-from seper_reward.reports.tables import measures_table
 from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
@@ -36,6 +33,7 @@ from ..runs import claim_run
 from .data import Questions, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 from .labelling import label
+from .tables import label_statistics, measures_table, plot_ranking
 
 RESULTS = "results.json"
 RESOLUTION = 0.1  # labels are rounded to multiples of it: smaller differences are noise

@@ -11,7 +11,7 @@ cover this. If the labels of no question differ, the retriever stays untrained. 
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import pick, setting
-from seper_reward.reports.tables import lead_text, measures_table
+from seper_reward.reports.tables import lead_text
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import process_state
@@ -39,6 +39,7 @@ from trainers.ranking.data import Questions, questions_by_split, read_source
 from trainers.ranking.evaluation import RankingReaders, Rankings, measure_rankings, rank_by
 from trainers.ranking.labelling import label, propose
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
+from trainers.ranking.tables import measures_table
 from trainers.retriever import RetrieverArguments, train_rounds
 from trainers.runs import locked, suggest
 
@@ -46,7 +47,6 @@ _MARKS = "gold"  # the labeler by human relevance labels, whose choice is always
 UNTRAINED = "untrained"  # the retriever before training, and the candidates that it ranks first
 
 
-@dataclass(frozen=True)
 class CompareConfig(RetrieverConfig):
     """Compare labelers by the retrievers that their labels train."""
 

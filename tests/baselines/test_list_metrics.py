@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seper_reward.evaluate.list_metrics import LIST_METRICS, list_metric
+from seper_reward.baselines.list_metrics import LIST_METRICS, list_metric
 
 FRACTIONAL = [0.2, 0.0, 0.6]
 

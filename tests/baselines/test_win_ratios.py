@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seper_reward.evaluate.win_ratios import (
+from seper_reward.baselines.win_ratios import (
     Errors,
     decompose_errors,
     error_win_ratios,

@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from seper_reward.evaluate.policies import (
+from seper_reward.reports.tables import lead_text
+from seper_reward.reward.formula import RewardWeights
+from seper_reward.reward.turns import Turn
+from seper_reward.statistics import Statistic
+from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses, UnscorableError
+from tests.helpers import OneByOne
+from trainers.policy_results import (
     Episode,
     best_threshold,
     compare_policies,
@@ -13,12 +19,6 @@ from seper_reward.evaluate.policies import (
     policies_table,
     summarize,
 )
-from seper_reward.reports.tables import lead_text
-from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.turns import Turn
-from seper_reward.statistics import Statistic
-from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses, UnscorableError
-from tests.helpers import OneByOne
 
 
 def episode(name, needed, searches, accuracy, reward, answer_score=None):

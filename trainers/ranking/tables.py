@@ -1,0 +1,68 @@
+"""Tables, plots and logs of runs of retriever and reranker."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seper_reward.labels.targets import evidence
+from seper_reward.reports.figures import new_figure, save_figure
+from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.types import LabeledQuery
+
+
+def measures_table(columns: Mapping[str, Mapping[str, object]]) -> str:
+    """Return a Markdown table with one row per number of the first name, and one column per name."""
+    first = next(iter(columns.values()))
+    keys = [key for key, value in first.items() if value is None or _center(value) is not None]
+    return markdown_table(
+        ["", *columns], [[key, *(_cell(column.get(key)) for column in columns.values())] for key in keys]
+    )
+
+
+def plot_ranking(rankings: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """Plot measures of rankings, numbers or ``{"mean", "sd"}`` by ranking and measure, as bars side by side."""
+    first = next(iter(rankings.values()))
+    measures = [name for name, value in first.items() if _center(value) is not None]
+    figure = new_figure(2 + 0.9 * len(measures), 4)
+    axes = figure.subplots()
+    width = 0.8 / len(rankings)
+    for number, (name, row) in enumerate(rankings.items()):
+        places = [at + width * (number - (len(rankings) - 1) / 2) for at in range(len(measures))]
+        errors = [row[key]["sd"] if isinstance(row[key], Mapping) else 0.0 for key in measures]
+        axes.bar(places, [_center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
+    axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
+    axes.set_ylim(0, 1)
+    axes.legend(ncols=len(rankings), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
+    save_figure(figure, path)
+
+
+def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
+    """Return counts, means and shares of labels, for logs; a passage with evidence of at least ``margin`` helps."""
+    values = [label for row in labeled for label in row.labels]
+    errors = [error for row in labeled for error in row.std_errors]
+    return {
+        "questions": len(labeled),
+        "passages": len(values),
+        "mean": _share(values),
+        "share_helpful": _share([value >= margin for row in labeled for value in evidence(row)]),
+        "share_harmful": _share([value <= -margin for row in labeled for value in evidence(row)]),
+        "share_questions_helped": _share([max(evidence(row), default=0) >= margin for row in labeled]),
+        "mean_std_error": _share(errors),
+    }
+
+
+def _cell(value: object) -> str:
+    """Return a number as text, ``{"mean", "sd"}`` as mean ± sd."""
+    return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else cell(value)
+
+
+def _center(value: object) -> float | None:
+    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
+    if isinstance(value, Mapping):
+        return value.get("mean")
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _share(values: Sequence[float]) -> float:
+    return round(statistics.fmean(values), 4) if values else 0.0
