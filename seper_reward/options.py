@@ -753,7 +753,7 @@ class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOption
     )
 
 
-class AuditSearchesOptions(CompletionOptions, ResultOptions, MarginOptions, ScorerOptions):
+class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, ScorerOptions):
     """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 
     input: Annotated[str, required("seper-reward audit-searches rollouts.jsonl")] = setting(
@@ -889,7 +889,7 @@ class CounterfactualOptions(MarkedOptions):
     """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) to relevant ones (RGB)."""
 
 
-class JudgeEvaluationOptions(ResultOptions, JudgeOptions):
+class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
     """Compare the judge, and other scores of responses, with people's verdicts."""
 
     file: Annotated[

@@ -8,14 +8,12 @@ import pytest
 
 from seper_reward import options as core_options
 from seper_reward.baselines import options as baseline_options
+from seper_reward.baselines.options import CompressionOptions, ERAGEvaluationOptions, ItemOptions
 from seper_reward.cli import find_commands
 from seper_reward.options import (
     AuditSearchesOptions,
-    CompressionOptions,
     CounterfactualOptions,
     EngineOptions,
-    ERAGEvaluationOptions,
-    ItemOptions,
     LabelOptions,
     MergeReaderOptions,
     SamplingOptions,

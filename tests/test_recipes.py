@@ -100,7 +100,7 @@ def config_class(path):
     named = recipes | {"compare": CompareConfig, "policy": PolicyTaskConfig, "reward": options.RewardOptions}
     for name, command in find_commands().items():
         if command.options:
-            named[name.rpartition(" ")[2]] = getattr(options, command.options)
+            named[name.rpartition(" ")[2]] = command.options
     folder = (path.parent.parent if path.parent.name == "configs" else path.parent).name
     kind = path.stem if folder in ("baselines", "experiments", "tables") else folder
     return named.get(kind) or named[kind.partition("-")[0]]

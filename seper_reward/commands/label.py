@@ -83,7 +83,7 @@ def command(config: LabelOptions) -> str:
 def _start_line(config: LabelOptions, questions: int, passages: int, finished: int) -> str:
     return (
         f"{plural(questions, 'question')} with {plural(passages, 'passage')} from {config.input}, {finished} "
-        f"finished; labels by {config.labeler} into {config.output_dir}"
+        f"finished; labels by {config.label or config.labeler} into {config.output_dir}"
     )
 
 

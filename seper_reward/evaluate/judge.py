@@ -24,6 +24,7 @@ from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.options import JudgeEvaluationOptions
+from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
@@ -35,7 +36,7 @@ _NAME = "evaluate judge"
 _TWO_VALUES = {"lexical": 0.5}  # fixed thresholds of scores that are 0 or 1
 _HALF_PAID, _PAID = 0.5, 0.05
 _CHUNK = 512  # verdicts that are judged together
-_BINS = 10  # of equal width; the last includes 1
+_BINS = 10  # of equal width, of the reliability table; the last includes 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
@@ -70,7 +71,7 @@ class Agreement(Record):
 
     columns: Mapping[str, Column]
     thresholds: Mapping[str, float]  # least score of a response that counts as equivalent, by method
-    calibration: Mapping[str, float]  # of the entailment probabilities
+    calibration: Mapping[str, Any]  # of the entailment probabilities
     # means of the entailment over `wrong` and `right` responses; None without such responses
     support: Mapping[str, float | None]
     # by column, of the reported `right` and `wrong` responses the share `missed` by labels (support below .5) and by
@@ -90,6 +91,29 @@ class Agreement(Record):
             for name, row in self.errors.items()
         ]
         return f"{text}\n\n{markdown_table(['share', *_ERRORS.values()], errors)}"
+
+    def plot(self, path: Path) -> None:
+        """Plot F1 by column and method, and the reliability of the entailment probabilities."""
+        figure = new_figure(11, 5)
+        bars, curve = figure.subplots(1, 2)
+        step = 0.8 / len(self.thresholds)
+        for place, name in enumerate(self.thresholds):
+            heights = [math.nan if (f1 := column.f1[name]) is None else f1 for column in self.columns.values()]
+            places = [at + step * (place - (len(self.thresholds) - 1) / 2) for at in range(len(self.columns))]
+            bars.bar(places, heights, width=0.95 * step, label=name)
+        bars.set_xticks(range(len(self.columns)), list(self.columns))
+        bars.set_ylabel("F1 against human verdicts, %")
+        bars.legend(ncols=4, loc="lower center", fontsize=8)
+        table = self.calibration["reliability"]
+        curve.plot([0, 1], [0, 1], color="#d5d8dc")
+        points = [row["mean_probability"] for row in table], [row["share_true"] for row in table]
+        curve.plot(*points, color="#4c9f70")
+        areas = [10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table]
+        curve.scatter(*points, s=areas, color="#4c9f70")
+        curve.set_xlabel("entailment probability (area: number of responses)")
+        curve.set_ylabel("share that people call equivalent")
+        curve.set_title(f"expected calibration error {self.calibration['ece']:.3f}", fontsize=10)
+        save_figure(figure, path)
 
 
 def command(config: JudgeEvaluationOptions) -> str:
@@ -252,16 +276,25 @@ def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float
     return float(thresholds[f1[:-1].argmax()])
 
 
-def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, float]:
-    """Return ``ece``, the expected calibration error over ten bins (Guo et al., arXiv:1706.04599, eq. 3).
+def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, Any]:
+    """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
 
-    It is Σ_b n_b/n · |share of true outcomes − mean probability|.
+    ``ece`` is Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability`` has ``mean_probability``,
+    ``share_true`` and ``n`` of each non-empty bin of ten.
     """
     members: dict[int, list[int]] = {}
     for at, prob in enumerate(probs):
         members.setdefault(min(int(prob * _BINS), _BINS - 1), []).append(at)
-    errors = (abs(sum(outcomes[at] - probs[at] for at in places)) for places in members.values())
-    return {"ece": round(sum(errors) / len(probs), 4)}
+    table = [
+        {
+            "mean_probability": sum(probs[at] for at in rows) / len(rows),
+            "share_true": sum(outcomes[at] for at in rows) / len(rows),
+            "n": len(rows),
+        }
+        for _, rows in sorted(members.items())
+    ]
+    error = sum(row["n"] * abs(row["share_true"] - row["mean_probability"]) for row in table) / len(probs)
+    return {"ece": round(error, 4), "reliability": [{k: round(v, 4) for k, v in row.items()} for row in table]}
 
 
 def _column(

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from seper_reward.command import Record
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured, right_answers
 from seper_reward.options import MARGIN
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import markdown_table
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import plural
@@ -29,6 +31,7 @@ _TITLES = {
     "break_even_price_needed": "the same if a search is needed",
     "break_even_price_not_needed": "the same if no search is needed",
 }
+_COLORS = {"helpful": "#4c9f70", "useless": "#b0b7bd", "harmful": "#c0392b"}
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,33 @@ class SearchAudit(Record):
                 "that side of 0.",
             ]
         )
+
+    def plot(self, path: Path) -> None:
+        """Plot the gains of searches, and the net gain of a rollout by the price of a search."""
+        rows, rollouts = self.by_search, self.rollouts
+        figure = new_figure(10, 3.8)
+        gains, net = figure.subplots(1, 2)
+        edges = [number / 10 for number in range(-10, 11)]
+        by_kind = {kind: [row.delta_seper for row in rows if row.kind == kind] for kind in _COLORS}
+        gains.hist(list(by_kind.values()), bins=edges, stacked=True, color=list(_COLORS.values()), label=list(_COLORS))
+        gains.set_xlabel("ΔSePer of a search")
+        gains.set_ylabel("searches")
+        gains.yaxis.get_major_locator().set_params(integer=True)
+        gains.legend(fontsize=8)
+        prices = [number / 50 for number in range(51)]
+        chosen = {"all searches": rows, "needed searches": [row for row in rows if row.needed]}
+        for name, searches in chosen.items():
+            total = sum(row.delta_seper for row in searches)
+            net.plot(prices, [(total - price * len(searches)) / rollouts for price in prices], label=name)
+        net.axhline(0, color="#7f8c8d", linewidth=0.8)
+        price = self.measures["break_even_price"].value
+        if price is not None and 0 <= price <= 1:
+            net.axvline(price, color="#7f8c8d", linewidth=0.8, linestyle="--")
+            net.annotate(f"break-even {price:.2f}", (price, 0), (5, 5), textcoords="offset points", fontsize=8)
+        net.set_xlabel("price of a search")
+        net.set_ylabel("ΔSePer less price, per rollout")
+        legend_beside(net)
+        save_figure(figure, path)
 
 
 def audit_searches(scorer: SePerScorer, rollouts: Sequence[Rollout], *, margin: float = MARGIN) -> SearchAudit:

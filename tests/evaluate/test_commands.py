@@ -19,7 +19,7 @@ from tests.tiny_models import lane_rows
         ),
         ("evaluate counterfactual", "planted", {"questions": 3, "kinds planted passages": 3}),
         (
-            "evaluate retrievers --retrievers bm25 ENCODER bm25+ENCODER --depths 1 2 --readers READER --plot PLOT",
+            "evaluate retrievers --retrievers bm25 ENCODER bm25+ENCODER --depths 1 2 --readers READER",
             "| order of all retrievers ",
             {"readers READER retrievers 0 retriever": "bm25", "readers READER retrievers 5 k": 2},
         ),

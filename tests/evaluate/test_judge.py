@@ -80,6 +80,7 @@ def test_equivalence_refuses_other_thresholds(tiny_judge):
 def test_calibration_by_hand():
     result = calibration([0.05, 0.15, 0.15, 0.95, 1.0], [False, True, False, True, False])
     # bins: .05 (n=1, share 0), .15 (n=2, share .5), .975 (n=2, share .5)
+    assert [row["n"] for row in result["reliability"]] == [1, 2, 2]
     assert result["ece"] == pytest.approx((1 * 0.05 + 2 * 0.35 + 2 * 0.475) / 5, abs=1e-4)
 
 
@@ -142,7 +143,7 @@ def test_judge_command(tiny_entailment, tiny_reader, tmp_path, capsys):
         write_rows(tmp_path / f"{name}.jsonl", rows)
     words = ["--judge", tiny_entailment, "--dtype", "float32", "--device", "cpu"]
     words += ["--file", tmp_path / "own.jsonl", tmp_path / "more.jsonl", "--threshold", "0.5"]
-    words += ["--json", tmp_path / "out.json"]
+    words += ["--json", tmp_path / "out.json", "--plot", tmp_path / "plot.svg"]
     assert main(["evaluate", "judge", *map(str, words)]) == 0
     result = json.loads((tmp_path / "out.json").read_text())
     assert set(result["columns"]) == {"own, a", "own, b", "more, a", "more, b"}
@@ -151,5 +152,6 @@ def test_judge_command(tiny_entailment, tiny_reader, tmp_path, capsys):
     for column in result["columns"].values():
         assert {"entailment", "lexical", "token_f1", "cosine"} <= column["f1"].keys() == column["accuracy"].keys()
     assert "calibration error" in capsys.readouterr().out
+    assert "<svg" in (tmp_path / "plot.svg").read_text()
     assert main(["evaluate", "judge", "--threshold", "0.5"]) == 2
     assert "file is required: people's verdicts" in capsys.readouterr().err

@@ -109,7 +109,7 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
     options = "--dtype float32 --device cpu --prompt brief --num_samples 3 --max_new_tokens 4"
     words += options.split()
-    files = ["--searches", str(tmp_path / "out.jsonl")]
+    files = ["--searches", str(tmp_path / "out.jsonl"), "--plot", str(tmp_path / "out.svg")]
     assert main(["audit-searches", str(log), *words, *files]) == 0
     out, err = capsys.readouterr()
     assert "2 rollouts of 2 questions, 1 search" in out
@@ -119,6 +119,7 @@ def test_audit_searches_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert found["measures"]["accuracy"]["value"] == 1.0
     (search,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert (search["query"], search["question"]) == ("it", "Who runs it?")
+    assert (tmp_path / "out.svg").read_text().startswith("<?xml")
     messages = [
         [
             {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {"query": "it"}}}]},

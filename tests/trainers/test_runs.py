@@ -18,7 +18,7 @@ from trainers.sft import SftArguments
 
 
 def test_options_of_commands_and_recipes_stay_few():
-    kinds = [getattr(options, found.options) for found in find_commands().values() if found.options]
+    kinds = [found.options for found in find_commands().values() if found.options]
     kinds += [kind for both in RECIPE_OPTIONS.values() for kind in both]
     names = {each.name for kind in (*kinds, options.AuditSearchesOptions) for each in fields(kind)}
     assert len(names) <= 140, len(names)
