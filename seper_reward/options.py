@@ -767,6 +767,14 @@ class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, Margin
     )
     searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.plot and self.plot.lower().endswith((".html", ".htm")):
+            raise ValueError(
+                f"plot must be svg, png or pdf, got {self.plot!r}; the measures are printed as tables, and --searches "
+                "FILE.jsonl writes all searches"
+            )
+
 
 class LabelFolderOptions(Options):
     """Options of commands that read labels."""
