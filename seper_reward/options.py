@@ -560,8 +560,8 @@ class LabelingOptions(Options):
         "(mean of delta_seper and the change of the gold answer's likelihood), seper_gain (delta_belief plus the "
         "weighted gain of the question's likelihood) or question_gain (this gain alone), which no server returns, "
         "and the only label of questions without gold answers. "
-        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from the first of "
-        "seper_gain and delta_belief that all rows have, and from delta_seper in labels of sets).",
+        "Rows have all of them, labels of sets only this one (default: delta_seper, of sets the best that the reader "
+        "can compute; trainers learn from the first of seper_gain and delta_belief that all rows have).",
     )
     sets: str = setting(
         "none",

@@ -387,6 +387,9 @@ class Utility:
         )
 
 
+UTILITY_BELIEF = "utility_belief"  # in the details of a set by seper_gain: its delta_belief over no passage
+
+
 @dataclass(frozen=True)
 class SetLabel:
     """The label of a passage in addition to other passages in the reader's prompt, by ΔSePer or another labeler.

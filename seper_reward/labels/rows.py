@@ -11,6 +11,7 @@ from seper_reward.estimators.utility import QUESTION_WEIGHT
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
+    UTILITY_BELIEF,
     Belief,
     Estimate,
     LabeledQuery,
@@ -305,7 +306,7 @@ def _set_labels(rows: Sequence[Mapping[str, Any]], passages: Sequence[Passage], 
             gain=ends(row, column, ""),
             utility=ends(row, "utility", "_utility"),
             interaction=ends(row, "interaction", "_interaction"),
-            details={"given_std_error": row["given_std_error"]},
+            details={name: row[name] for name in ("given_std_error", UTILITY_BELIEF) if name in row},
         )
         for row in rows
     )

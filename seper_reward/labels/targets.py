@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from seper_reward.options import POSITIVE
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.types import UTILITY_BELIEF, LabeledQuery, Passage, Query
 
 GRADES = 3  # grades of helpful passages: 1 to 3
 HARMFUL = -1  # grade of a passage that misleads
@@ -61,8 +61,9 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
             worth.setdefault(frozenset(label.given), (label.utility.value - label.gain.value, given_error))
     best = max((label.shown for label in labeled.sets), key=lambda shown: worth[frozenset(shown)][0], default=())
     begun = [tuple(at for at in best if at in places) for places in worth if places < set(best)]
+    sure = _evidence_of_sets(labeled, {places: value for places, (value, _) in worth.items()})
     worth[frozenset()] = (0.0, labeled.baseline_error)
-    return [_hop_of_path(labeled, worth, path) for path in ((), *begun)]
+    return [_hop_of_path(labeled, worth, sure, path) for path in ((), *begun)]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
@@ -168,22 +169,42 @@ def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
 
 
+def _evidence_of_sets(labeled: LabeledQuery, utilities: Mapping[frozenset[int], float]) -> dict[frozenset[int], float]:
+    """Return the evidence of sets as ``evidence_of`` has it for passages; nothing if labels are evidence themselves.
+
+    The utility of a set by ``seper_gain`` is its belief plus the weighted gain of the question's likelihood.
+    """
+    if not labeled.evidence:
+        return {}
+    beliefs = {frozenset(label.shown): label.details.get(UTILITY_BELIEF) for label in reversed(labeled.sets)}
+    beliefs |= {frozenset([at]): fields.get("delta_belief") for at, fields in enumerate(labeled.details)}
+    sets = {places: belief for places, belief in beliefs.items() if belief is not None}
+    best = max((utilities[places] - belief for places, belief in sets.items()), default=0.0)
+    return {places: belief * math.exp(utilities[places] - belief - best) for places, belief in sets.items()}
+
+
 def _hop_of_path(
-    labeled: LabeledQuery, worth: Mapping[frozenset[int], tuple[float, float]], path: tuple[int, ...]
+    labeled: LabeledQuery,
+    worth: Mapping[frozenset[int], tuple[float, float]],
+    sure: Mapping[frozenset[int], float],
+    path: tuple[int, ...],
 ) -> Hop:
-    """Return the labels next to given passages, from the utilities of sets over no passage and their errors."""
+    """Return the labels next to given passages, from the utilities of sets over no passage, errors and evidence."""
     leads = {
-        at: max(options)  # by utility
+        at: max(options, key=lambda places: worth[places])
         for at in range(len(labeled.labels))
-        if at not in path and (options := [pair for places, pair in worth.items() if places >= {*path, at}])
+        if at not in path and (options := [places for places in worth if places >= {*path, at}])
     }
     passages, (worth_given, given_error) = labeled.query.passages, worth[frozenset(path)]
     return Hop(
         tuple(passages[at] for at in path),
         LabeledQuery(
             replace(labeled.query, passages=tuple(passages[at] for at in leads)),
-            labels=tuple(value - worth_given for value, _ in leads.values()),
-            std_errors=tuple(math.hypot(error, given_error) for _, error in leads.values()),
+            labels=tuple(worth[places][0] - worth_given for places in leads.values()),
+            std_errors=tuple(math.hypot(worth[places][1], given_error) for places in leads.values()),
             baseline_error=given_error,
+            evidence=tuple(sure.get(places, 0.0) - sure.get(frozenset(path), 0.0) for places in leads.values())
+            if sure
+            else (),
         ),
     )

@@ -127,13 +127,14 @@ def test_set_labels_of_delta_seper_are_differences_of_beliefs(tiny_scorer):
 
 def test_labels_of_sets_are_read_back_from_a_folder(tmp_path, tiny_scorer):
     labeler = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions())
+    assert labeler.name == "seper_gain"
     summary = LabelRun(tmp_path, labeler, [QUERY, replace(QUERY, id="other", question="Who built it?")]).run()
     assert summary["sets"] == {"labels": 12, "reader_calls": 14}
     row = labels_of(tmp_path)[0]
-    best, *others = sorted(row["passages"], key=lambda passage: (-passage["delta_seper"], passage["passage_id"]))
+    best, *others = sorted(row["passages"], key=lambda passage: (-passage["seper_gain"], passage["passage_id"]))
     assert row["sets"][0]["given"] == [best["passage_id"]]
     assert {each["passage_id"] for each in row["sets"][:2]} == {passage["passage_id"] for passage in others}
-    assert {"delta_seper", "std_error", "low", "high", "seper", "interaction", "shown"} <= row["sets"][0].keys()
+    assert {"seper_gain", "std_error", "low", "high", "seper", "interaction", "shown"} <= row["sets"][0].keys()
     (read, _), truth = load_labels(tmp_path).labeled(), labeler.label(QUERY)
     for one, other in zip(read.sets, truth.sets, strict=True):
         assert (one.shown, one.passage) == (other.shown, other.passage)

@@ -152,6 +152,26 @@ def test_by_path_by_hand():
     assert all(not hop.labeled.sets for hop in (first, *hops))
 
 
+def test_by_path_of_seper_gain_has_the_evidence_of_sets():
+    """By hand: beliefs .1, .2, 0 of passages and .6, .1 of pairs; the question is likeliest with the second pair."""
+    singles = judged([0.3, 0.2, 0.5])
+    row = replace(
+        singles,
+        evidence=(0.1, 0.2, 0.0),
+        details=tuple({"delta_belief": belief} for belief in (0.1, 0.2, 0.0)),
+        sets=tuple(
+            replace(beside((0, at), at, 0.0, 0.0, utility=1.2), details={"utility_belief": belief})
+            for at, belief in ((1, 0.6), (2, 0.1))
+        ),
+    )
+    first, *hops = by_path(row)
+    assert first.labeled.labels == (1.2, 1.2, 1.2)
+    pairs = 0.6 * math.exp(0.6 - 1.1), 0.1
+    assert first.labeled.evidence == pytest.approx((pairs[0], pairs[0], pairs[1]))
+    beside_first = next(hop.labeled for hop in hops if hop.context == (row.query.passages[0],))
+    assert beside_first.evidence == pytest.approx([pair - 0.1 * math.exp(0.2 - 1.1) for pair in pairs])
+
+
 def test_by_path_keeps_labels_of_what_leads_nowhere():
     singles = judged([0.3, 0.0, 0.2])
     row = replace(singles, sets=(

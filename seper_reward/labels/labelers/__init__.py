@@ -9,7 +9,7 @@ from seper_reward.labels.judgments import METHODS, JudgmentOptions, Method
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
 from seper_reward.labels.labelers.contains import ContainsLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
-from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
+from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler, best_label
 from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
@@ -86,15 +86,16 @@ def load_labeler(
     """Return a labeler by its name in ``LABELERS``, with its options, or the cross-encoder in a folder.
 
     ``load_scorer`` is called only for a labeler that needs a scorer; ``sets`` are sets of passages to label as well;
-    ``label`` is that of ``delta_seper`` (default: ΔSePer). A method of item such as ``a_s:rounds=1`` names its labels
-    as well. Raises ``ValueError`` if there is no such labeler or option, or it labels single passages only;
-    ``OSError`` if a model cannot be loaded.
+    ``label`` is that of ``delta_seper`` (default: ΔSePer, of sets ``best_label``). A method of item such as
+    ``a_s:rounds=1`` names its labels as well. Raises ``ValueError`` if there is no such labeler or option, or it
+    labels single passages only; ``OSError`` if a model cannot be loaded.
     """
     parts = parse_labeler(name)
     labeler: PassageLabeler
     match parts.labeler:
         case "delta_seper":
-            labeler = DeltaSePerLabeler(load_scorer(), label or DELTA_SEPER)
+            scorer = load_scorer()
+            labeler = DeltaSePerLabeler(scorer, label or (DELTA_SEPER if sets is None else best_label(scorer)))
         case "erag":
             labeler = ERAGLabeler(load_scorer(), parts.kind, ERAGOptions.preset(parts.options["preset"]))
         case "likelihood":

@@ -80,7 +80,7 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
         """Return the fields of a label row for a single passage, next to the label and its error."""
         return {}
 
-    def set_fields(self, reading: R) -> Mapping[str, object]:
+    def set_fields(self, reading: R, baseline: R) -> Mapping[str, object]:
         """Return the fields of a label row for several passages together, next to labels and errors."""
         return {}
 

@@ -17,6 +17,7 @@ from seper_reward.options import check_choice
 from seper_reward.runtime.messages import say_once
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import (
+    UTILITY_BELIEF,
     Asked,
     Belief,
     Estimate,
@@ -119,12 +120,22 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         """Return all labels of ΔSePer with their errors, the belief and the responses."""
         return utility_fields(utility(reading, baseline))
 
-    def set_fields(self, reading: Belief) -> dict[str, object]:
-        """Return the belief and the responses without their tokens."""
+    def set_fields(self, reading: Belief, baseline: Belief) -> dict[str, object]:
+        """Return the belief, for ``seper_gain`` its change as evidence, and the responses without their tokens."""
         columns = (reading.responses, reading.counts, reading.weights, reading.best_support)
         names = ("text", "count", "weight", "support")
         responses = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-        return {"seper": reading.seper, "seper_hard": reading.seper_hard, "responses": responses}
+        beliefs: dict[str, object] = {"seper": reading.seper, "seper_hard": reading.seper_hard}
+        if self.name == "seper_gain" and (moved := utility(reading, baseline).combined):
+            beliefs[UTILITY_BELIEF] = moved.value
+        return {**beliefs, "responses": responses}
+
+
+def best_label(scorer: SePerScorer) -> str:
+    """Return the best label of sets that a scorer can compute (docs/results.md)."""
+    if not scorer.knows_answers:
+        return DELTA_SEPER
+    return "delta_belief" if scorer.sampler.backend == "engine" else "seper_gain"
 
 
 def _by_question(query: Query, sampled: Sequence[Responses] | UnscorableError) -> LabeledQuery:

@@ -111,7 +111,7 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         gain = self.gain(reading, baseline)
         return {"low": gain.low, "high": gain.high, "responses": reading.responses}
 
-    def set_fields(self, reading: _Scored) -> dict[str, object]:
+    def set_fields(self, reading: _Scored, baseline: _Scored) -> dict[str, object]:
         """Return the responses."""
         return {"responses": reading.responses}
 

@@ -94,7 +94,7 @@ class _SetsOf:
             details={
                 "given_std_error": self._error(before),
                 **({"truncated": True} if cut else {}),
-                **self._labeler.set_fields(self._readings[shown]),
+                **self._labeler.set_fields(self._readings[shown], self._readings[()]),
             },
         )
 
