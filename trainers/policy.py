@@ -23,7 +23,7 @@ from seper_reward.options import Dtype, FormatOptions, ModelOptions, pick
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import CachedRetriever, load_retriever
-from seper_reward.reward import prefetch_searches, with_tool_template
+from seper_reward.reward import with_tool_template
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
@@ -230,7 +230,6 @@ def learn(
     # before the policy's adapter is added to the weights of the reader
     rules, thresholds = fixed_rules(scorer, weights, search, questions.test, questions.dev or questions.train)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
-    prefetch_searches(trainer, retriever)
     if config.reader != "separate":
         if is_sharded(trainer):
             raise ValueError(

@@ -1,7 +1,7 @@
-"""A cache of search results that also batches the queries of several rollouts."""
+"""A cache of search results that also batches the queries of several threads."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from seper_reward.retrieval.base import Retriever
@@ -13,30 +13,25 @@ _SIZE = 65536  # queries
 class CachedRetriever:
     """Caches the results of a retriever, and sends it many queries in one call.
 
-    A batch consists of the queries that other threads sent during the previous search, and of those announced by
-    ``expect``. Embeddings of a batch differ in low digits, so near-ties can be ranked differently. A full cache is
-    emptied.
+    A batch consists of the queries that other threads sent during the previous search. Embeddings of a batch differ in
+    low digits, so near-ties can be ranked differently. A full cache is emptied.
     """
 
     def __init__(self, retriever: Retriever) -> None:
         self._retriever = retriever
         self._found: dict[tuple[str, int], tuple[Passage, ...]] = {}
-        self._expected: dict[str, None] = {}  # in order, each once
+        self._waiting: dict[str, None] = {}  # in order, each once
         self._asking = threading.Lock()
 
-    def expect(self, queries: Iterable[str]) -> None:
-        """Announce queries: the next search that is not in the cache includes all of them."""
-        self._expected |= dict.fromkeys(queries)
-
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the best passages of each question; announced queries that the retriever rejects are dropped."""
+        """Return the best passages of each question; other threads' queries that the retriever rejects are dropped."""
         results = [self._found.get((question, top_k)) for question in questions]
         if None not in results:
             return [passages for passages in results if passages is not None]
-        self.expect(questions)  # batch these queries into the next search
+        self._waiting |= dict.fromkeys(questions)  # batched into the next search
         with self._asking:
-            known, expected, self._expected = self._found, self._expected, {}
-            missing = [query for query in dict.fromkeys([*questions, *expected]) if (query, top_k) not in known]
+            known, waiting, self._waiting = self._found, self._waiting, {}
+            missing = [query for query in dict.fromkeys([*questions, *waiting]) if (query, top_k) not in known]
             if missing:
                 if len(known) + len(missing) > _SIZE:
                     known = {key: known[key] for question in questions if (key := (question, top_k)) in known}

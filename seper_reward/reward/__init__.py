@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.reward.environment import (
     RetrievalEnvironment,
-    prefetch_searches,
     search_environment,
     with_tool_template,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "SePerReward",
     "TurnCreditGRPOTrainer",
     "delta_seper",
-    "prefetch_searches",
     "read_rollouts",
     "search_environment",
     "with_tool_template",

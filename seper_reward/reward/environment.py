@@ -1,8 +1,8 @@
-"""A search tool for policies: TRL's environment over a retriever, searches in batches, and a chat template."""
+"""A search tool for policies: TRL's environment over a retriever, and a chat template."""
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,9 @@ from seper_reward.runtime.token_ids import token_ids
 from seper_reward.types import Passage
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase, Trainer
+    from transformers import PreTrainedTokenizerBase
 
-    from seper_reward.retrieval import CachedRetriever, Retriever
+    from seper_reward.retrieval import Retriever
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
 
@@ -116,39 +116,6 @@ def _cut(text: str, tokenizer: "PreTrainedTokenizerBase | None", most: int, cont
         ids = token_ids(tokenizer, text)
         text = text if len(ids) <= most else str(tokenizer.decode(ids[:most]))
     return control_tokens.break_up(text)
-
-
-def prefetch_searches(trainer: "Trainer", retriever: "CachedRetriever") -> None:
-    """Announce the queries of all rollouts to a retriever before TRL runs the first search.
-
-    TRL generates a turn of all rollouts together, and then calls their tools one rollout after another. This function
-    wraps the generation of a ``GRPOTrainer`` before training: after each turn all its queries are announced, and the
-    first search retrieves them in one batch. Rollouts and rewards stay the same.
-
-    Raises:
-        ValueError: The trainer has no tools.
-        RuntimeError: This release of TRL has other internals.
-    """
-    from trl.chat_template_utils import parse_response
-
-    if not trainer.tools:
-        raise ValueError("prefetch_searches needs a trainer with a search tool; give it an environment_factory")
-    for name in ("_generate_single_turn", "_tokenizer"):
-        if not hasattr(trainer, name):
-            raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; prefetch_searches needs trl 1.16")
-    generate = trainer._generate_single_turn
-
-    def announcing(prompt_ids: Sequence[list[int]], *args: object, **options: object) -> object:
-        completion_ids, log_probs = generate(prompt_ids, *args, **options)
-        for prompt, ids in zip(prompt_ids, completion_ids, strict=True):
-            message = parse_response(trainer._tokenizer, ids, prefix=prompt, tools=trainer.tools) if ids else {}
-            for call in message.get("tool_calls") or ():
-                match call:  # the tool itself refuses other arguments
-                    case {"function": {"name": "search", "arguments": {"query": str(query)}}} if is_unicode(query):
-                        retriever.expect([query])
-        return completion_ids, log_probs
-
-    trainer._generate_single_turn = announcing
 
 
 def with_tool_template(tokenizer: "PreTrainedTokenizerBase") -> Any:

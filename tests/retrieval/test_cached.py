@@ -1,4 +1,4 @@
-"""A cached retriever asks once for each query, for announced ones together, and for those of threads that wait."""
+"""A cached retriever asks once for each query, and for those of threads that wait together."""
 
 import pickle
 import threading
@@ -32,16 +32,6 @@ def test_retrieve_asks_each_query_once(counting):
     assert counting.asked == [["mill", "ferry"], ["barn"], ["ferry fog"], ["ferry fog"]]
 
 
-def test_expect_adds_queries_to_the_next_search(counting):
-    retriever = CachedRetriever(counting)
-    retriever.expect(["mill", "ferry"])
-    retriever.expect(["ferry", "barn"])
-    assert counting.asked == []
-    assert ids(retriever.retrieve(["ferry"], 1)) == [["ferry"]]
-    assert ids(retriever.retrieve(["mill", "barn"], 1)) == [["mill"], ["barn"]]
-    assert counting.asked == [["ferry", "mill", "barn"]]
-
-
 def test_retrieve_joins_queries_of_waiting_threads():
     class Held:
         """Waits in its first search until three other threads have asked."""
@@ -66,7 +56,7 @@ def test_retrieve_joins_queries_of_waiting_threads():
     assert held.begun.wait(30)
     for thread in threads[1:]:
         thread.start()
-    while set(retriever._expected) != set(CORPUS) - {"mill"}:
+    while set(retriever._waiting) != set(CORPUS) - {"mill"}:
         time.sleep(0.001)
     held.may_go_on.set()
     for thread in threads:
@@ -86,7 +76,7 @@ class Picky(Counting):
 def test_retrieve_drops_refused_queries_of_others():
     picky = Picky(BM25Retriever(CORPUS))
     retriever = CachedRetriever(picky)
-    retriever.expect(["mill", "ox", "ferry"])
+    retriever._waiting = dict.fromkeys(["mill", "ox", "ferry"])  # of threads that wait
     assert ids(retriever.retrieve(["mill"], 1)) == [["mill"]]
     with pytest.raises(ValueError, match="no oxen"):
         retriever.retrieve(["ox"], 1)

@@ -13,9 +13,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.utils import is_async_callable
 
 from seper_reward.retrieval import BM25Retriever, CachedRetriever, DenseRetriever
-from seper_reward.reward import AsyncSePerReward, prefetch_searches, search_environment, with_tool_template
+from seper_reward.reward import AsyncSePerReward, search_environment, with_tool_template
 from seper_reward.reward.reward import SePerReward
-from tests.reward.scripted import HOUSES, ROWS, SCRIPTS, Counting, ScriptedPolicy, both, delta, environments
+from tests.reward.scripted import HOUSES, ROWS, SCRIPTS, ScriptedPolicy, both, delta, environments
 from tests.serving.helpers import ServerThread
 from trainers.runs import project_completions_only
 
@@ -45,18 +45,9 @@ def said(environment, prompt, completion):
 
 
 @pytest.fixture(scope="module")
-def counting():
-    return Counting(BM25Retriever(HOUSES))
-
-
-@pytest.fixture(scope="module")
-def retriever(counting):
-    return CachedRetriever(counting)
-
-
-@pytest.fixture(scope="module")
-def make(tiny_reader, retriever):
-    return search_environment(retriever, top_k=2, max_turns=2, tokenizer=AutoTokenizer.from_pretrained(tiny_reader))
+def make(tiny_reader):
+    retriever, tokenizer = CachedRetriever(BM25Retriever(HOUSES)), AutoTokenizer.from_pretrained(tiny_reader)
+    return search_environment(retriever, top_k=2, max_turns=2, tokenizer=tokenizer)
 
 
 def trainer_of(folder, reader, rewards, rows, factory, **options):
@@ -75,7 +66,7 @@ def trainer_of(folder, reader, rewards, rows, factory, **options):
 
 
 @pytest.fixture(scope="module")
-def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, retriever, make):
+def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, make):
     """Return a trainer that made one step, with rewards in process, and one by a server that is awaited."""
     torch.manual_seed(0)
     options = {"steps_per_generation": 4, "max_tool_calling_iterations": 3, "scale_rewards": "none"}
@@ -85,7 +76,6 @@ def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, retriever, make):
         trainer = trainer_of(
             folder, tiny_reader, rewards, ROWS, factories, logging_steps=1, learning_rate=1e-2, **options
         )
-        prefetch_searches(trainer, retriever)
         before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
         trainer.train()
     assert any(not torch.equal(before[name], weight) for name, weight in trainer.model.named_parameters())
@@ -119,13 +109,6 @@ def test_reward_of_several_environments(synchronous):
     assert log["seper/search_rate"] == 0.75
     assert log["seper/unscored"] == 0
     assert log["awaited/seconds_reward"] > 0
-
-
-def test_prefetch_searches_retrieves_in_one_batch(synchronous, counting):
-    """TRL calls tools one after another; the retriever is asked once per turn, for each query once."""
-    first, second = counting.asked
-    assert sorted(first) == ["ferry", "house 0", "house 1", "house 2", "house 3"]
-    assert sorted(second) == ["blue house 0", "blue house 1", "blue house 2", "blue house 3"]
 
 
 class Down:

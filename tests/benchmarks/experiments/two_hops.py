@@ -7,10 +7,10 @@
     python -m tests.benchmarks.experiments.two_hops train --folder runs/pooled
     python -m tests.benchmarks.experiments.two_hops table --folder runs/pooled
 
-The same command with another ``--label`` labels by ``delta_belief`` or ``delta_seper``. As in ``query_side``, the
-question's side alone learns, with a fixed index of the corpus. Trained on are 120 questions of HotpotQA and 2Wiki with
-two relevant passages, in the dev and test splits; tested are all other such questions. A retriever searches twice, the
-second time with the passage that it found first, and so do its rivals.
+The same command with another ``--label`` labels by ``question_gain``, ``delta_belief`` or ``delta_seper``. As in
+``query_side``, the question's side alone learns, with a fixed index of the corpus. Trained on are 120 questions of
+HotpotQA and 2Wiki with two relevant passages, in the dev and test splits; tested are all other such questions. A
+retriever searches twice, the second time with the passage that it found first, and so do its rivals.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
 from trainers.ranking.run import teacher_rows
 
-OF_SETS = ("seper_gain", "delta_belief", "delta_seper")
+OF_SETS = ("seper_gain", "question_gain", "delta_belief", "delta_seper")
 LABELS = (*OF_SETS, "human marks", "seper_gain of singles", "bm25 of singles")
 ONCE = "untrained, one search"
 TEMPERATURE, RATE = 0.1, 1e-4  # of people's marks the best of three pairs
