@@ -13,9 +13,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 
 import torch
+import yaml
 from accelerate.state import AcceleratorState
 
 from seper_reward.data.queries import parse_query
@@ -80,6 +82,11 @@ def write_rows(path, rows):
     """Write rows as JSON lines, and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def texts_of(test):
+    """Return the tables of texts next to a test's file, in YAML."""
+    return yaml.safe_load(Path(test).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def mill_rows(count):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seper_reward.shipped import RECIPES
-from tests.helpers import ENVIRONMENT
+from tests.helpers import run
 
 ROOT = Path(__file__).parents[1]
 MEASURE = """
@@ -34,11 +33,9 @@ BM25_MODULES = RETRIEVAL | {"seper_reward.retrieval.bm25"}
 
 def loaded(statement):
     """Return the modules that a statement loads in a new process, without those of the standard library."""
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, statement], env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+    done = run([statement], ("-c", MEASURE))
     assert not done.returncode, done.stderr
-    seconds, modules = json.loads(done.stdout)
+    seconds, modules = json.loads(done.stdout.splitlines()[-1])
     print(f"{statement.splitlines()[0]}: {len(modules)} modules in {seconds:.2f} s")
     return {name for name in modules if name.partition(".")[0] not in sys.stdlib_module_names}
 
@@ -57,6 +54,11 @@ def packages(modules):
 )
 def test_nothing_else_is_loaded(statement, most):
     assert loaded(statement) == most
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_version_and_help_load_no_library(word):
+    assert packages(loaded(f"from seper_reward.cli import main; main([{word!r}])")) == {"seper_reward"}
 
 
 def test_a_search_by_words_needs_no_torch():

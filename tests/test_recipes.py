@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from accelerate.commands import launch
 from seper_reward import options
 from seper_reward.cli import find_commands
 from seper_reward.runtime.parser import parse_options
-from tests.helpers import ENVIRONMENT, labels_of
+from tests.helpers import labels_of, run
 from tests.test_docs import COMMANDS, flags, invocations, named_settings
 
 ROOT = Path(__file__).parents[1]
@@ -69,12 +68,9 @@ def test_ranking_recipes_refuse_divided_weights(monkeypatch, tmp_path, variable,
 
 @pytest.mark.slow
 def test_a_launched_command_labels(tmp_path):
-    words = [Path(sys.executable).with_name("accelerate"), "launch", "--cpu"]
-    words += ["--config_file", CONFIGS / "accelerate" / "one_gpu.yaml"]
+    words = ["launch", "--cpu", "--config_file", CONFIGS / "accelerate" / "one_gpu.yaml"]
     words += ["-m", "seper_reward", "label", "--labeler", "gold", "--limit", 4, "--output_dir", tmp_path]
-    done = subprocess.run(
-        list(map(str, words)), env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run(map(str, words), [Path(sys.executable).with_name("accelerate")])
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(labels_of(tmp_path)) == 4
 

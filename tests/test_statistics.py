@@ -74,12 +74,6 @@ def test_a_rank_correlation_by_hand():
     assert found["kendall"].value == pytest.approx((4 - 1) / math.sqrt(5 * 6), abs=1e-4)
 
 
-def test_what_has_no_rank_correlation():
-    nothing = Statistic(None)
-    assert rank_correlation([1.0, 1.0], [0.0, 1.0]) == {"kendall": nothing, "spearman": nothing}
-    assert rank_correlation([], []) == {"kendall": nothing, "spearman": nothing}
-
-
 def test_the_order_of_systems_is_kendalls_tau_of_their_means():
     generator = np.random.default_rng(5)
     quality = np.array([0.1, 0.3, 0.3, 0.7, 0.9])
@@ -101,9 +95,12 @@ def test_the_interval_of_an_order_is_over_questions():
     assert (found.value, found.interval) == (1.0, [-1.0, 1.0])
 
 
-def test_orders_that_are_not_defined():
-    assert order_correlation([[1.0, 2.0]], [[1.0, 2.0]]) == Statistic(None)  # one system
-    assert order_correlation(np.zeros((3, 0)), np.zeros((3, 0))) == Statistic(None)
+def test_correlations_that_are_not_defined():
+    nothing = Statistic(None)
+    for values, others in (([1.0, 1.0], [0.0, 1.0]), ([], [])):
+        assert rank_correlation(values, others) == {"kendall": nothing, "spearman": nothing}
+    for values in ([[1.0, 2.0]], np.zeros((3, 0))):  # one system; no question
+        assert order_correlation(values, values) == nothing
 
 
 def test_unknown_values_leave_their_contexts_out():

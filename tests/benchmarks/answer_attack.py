@@ -17,31 +17,10 @@ from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.reports.tables import markdown_table
 from tests.benchmarks.common import parser
+from tests.helpers import texts_of
 from tests.reward.test_answer_attack import TARGETS, attack
 
-ANSWERS = [
-    *TARGETS,
-    ("Who painted the ceiling of the Sistine Chapel?", "Michelangelo"),
-    ("Who was the first woman in space?", "Valentina Tereshkova"),
-    ("who sang the title song of the film", "Hendrik Maas"),
-    ("What is Ruth Okoro's occupation?", "politician"),
-    ("What is the capital of Australia?", "Canberra"),
-    ("Where was the treaty signed?", "New York City"),
-    ("in which country is the lake of osk", "Veland"),
-    ("Which planet is the largest?", "Jupiter"),
-    ("Which novel opens with a shipwreck?", "The Salt Road"),
-    ("What is the chemical symbol of gold?", "Au"),
-    ("What does the company make?", "bicycles"),
-    ("When did the Berlin Wall fall?", "1989"),
-    ("When was Ida Voss born?", "14 March 1702"),
-    ("How old was Ida Voss when she died?", "87"),
-    ("How tall is Mount Orrin?", "2,340 metres"),
-    ("What share of the soil is sand?", "78%"),
-    ("Is the Tern longer than the Osk?", "yes"),
-    ("Did Jon Sayer win the race in Hallow?", "yes"),
-    ("are both writers from the same country", "no"),
-    ("Was the mill ever rebuilt?", "no"),
-]
+ANSWERS = [*TARGETS, *map(tuple, texts_of(__file__))]
 MOST = 0.05  # of the reward, that a text without the answer may earn
 Search = tuple[str, str, str, int, int]  # judge, question, answer, seed, budget
 _scorers: dict[str, SePerScorer] = {}  # by judge, one in each process

@@ -25,20 +25,16 @@ from tabulate import tabulate
 from seper_reward.labels.load import load_labels
 from tests.benchmarks.common import finish, parser
 
-SHARED_BLOCK = "16"  # questions, for several processes: each needs some blocks of its own
+SHARED_BLOCK = "--block 16"  # questions, for several processes: each needs some blocks of its own
 #: processes, whether they share the GPU by MPS, and settings
-CASES: dict[str, tuple[int, bool, tuple[str, ...]]] = {
-    "small batches": (1, False, ("--block", "16", "--max_batch_tokens", "32768")),
-    "default": (1, False, ()),
-    "4 processes": (4, False, ("--block", SHARED_BLOCK)),
-    "4 processes, MPS": (4, True, ("--block", SHARED_BLOCK)),
-    "8 processes, MPS": (8, True, ("--block", SHARED_BLOCK)),
-    "vLLM": (1, False, ("--engine", "vllm")),
-    "vLLM, 4 processes, MPS": (
-        4,
-        True,
-        ("--engine", "vllm", "--gpu_memory_utilization", "0.2", "--block", SHARED_BLOCK),
-    ),
+CASES = {
+    "small batches": (1, False, "--block 16 --max_batch_tokens 32768"),
+    "default": (1, False, ""),
+    "4 processes": (4, False, SHARED_BLOCK),
+    "4 processes, MPS": (4, True, SHARED_BLOCK),
+    "8 processes, MPS": (8, True, SHARED_BLOCK),
+    "vLLM": (1, False, "--engine vllm"),
+    "vLLM, 4 processes, MPS": (4, True, f"--engine vllm --gpu_memory_utilization 0.2 {SHARED_BLOCK}"),
 }
 _STAGES = re.compile(r"seconds of this process: (.*)")
 _STAGE = re.compile(r"(\w+) ([\d.]+)")
@@ -71,10 +67,12 @@ def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[
     processes, shared, own = CASES[name]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] * (processes > 1)
     with tempfile.TemporaryDirectory() as folder, _mps() if shared else contextlib.nullcontext({}) as mps:
-        command = [sys.executable, *launcher, "-m", "seper_reward", "label", *settings, *own, "--output_dir", folder]
+        words = ["-m", "seper_reward", "label", *settings, *own.split(), "--output_dir", folder]
         environment = {**os.environ, **mps, **(variables if "vLLM" in name else {}), "OMP_NUM_THREADS": "1"}
         start = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(
+            [sys.executable, *launcher, *words], capture_output=True, text=True, env=environment, check=False
+        )
         whole = time.perf_counter() - start
         labelled = load_labels(folder).labeled() if any(Path(folder).glob("labels*.jsonl")) else []
     stages, counts = _STAGES.search(done.stdout), _COUNTS.search(done.stdout)

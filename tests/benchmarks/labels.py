@@ -77,7 +77,7 @@ def rows_of(folder: str) -> list[tuple[dict[str, np.ndarray], list[bool]]]:
     return [(columns(row), relevance_of(row.query)) for row in labeled_queries(read_label_rows(folder), DELTA_SEPER)]
 
 
-def candidates_table(folders: Sequence[str]) -> str:
+def candidates_table(*folders: str) -> str:
     """Return AUC within a question / share of best passages that are relevant, by candidate and folder."""
     sets = [rows_of(folder) for folder in folders]
     lines = []
@@ -92,7 +92,7 @@ def candidates_table(folders: Sequence[str]) -> str:
     )
 
 
-def positives_table(folders: Sequence[str]) -> str:
+def positives_table(*folders: str) -> str:
     """Return precision / recall of positives / share of other passages of the highest grade, means over folders."""
     sets = [rows_of(folder) for folder in folders]
     lines = []
@@ -162,16 +162,11 @@ def _softmax(values: np.ndarray) -> np.ndarray:
 def main(argv: Sequence[str] | None = None) -> None:
     """Print what the first word names."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("act", choices=["score", "candidates", "positives", "table"])
+    acts = {"score": score, "candidates": candidates_table, "positives": positives_table, "table": agreement_table}
+    made.add_argument("act", choices=acts)
     made.add_argument("paths", nargs="+")
     words = made.parse_args(argv)
-    acts = {
-        "score": lambda paths: score(*paths),
-        "candidates": candidates_table,
-        "positives": positives_table,
-        "table": lambda paths: agreement_table(*paths),
-    }
-    print(acts[words.act](words.paths))
+    print(acts[words.act](*words.paths))
 
 
 if __name__ == "__main__":

@@ -52,8 +52,7 @@ def slow_greedy(samples, links):
 
 
 @pytest.mark.parametrize(
-    ("clusters", "slow"),
-    [("components", slow_components), ("complete", slow_complete), ("greedy", slow_greedy)],
+    ("clusters", "slow"), [("components", slow_components), ("complete", slow_complete), ("greedy", slow_greedy)]
 )
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
 def test_cluster_ids_against_a_slow_loop(clusters, slow, case):

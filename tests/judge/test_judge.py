@@ -6,77 +6,29 @@ import torch
 from seper_reward.judge.judge import Judge, decide
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Pair
-from tests.helpers import ScriptedModel
+from tests.helpers import ScriptedModel, texts_of
 
 CREDULOUS = ScriptedModel(lambda pair: 0.99)
 QUESTION = "How many of the 120 sheep were lost?"
+PAIRS = texts_of(__file__)
 
 
-RULED = {
-    True: [
-        ("**The Tern.**", "tern"), ("", "  "), ("2,340", "two thousand three hundred and forty"),
-        ("9 November 1989", "1989"), ("20 C", "20 °C"), ("7 PM", "7 pm"), ("3D", "3d"), ("5 KM", "5 km"),
-        ("1/0", "1/0"),
-    ],
-    # also the same number of another unit, and a number of the question
-    False: [
-        ("", "Paris"), ("Paris", " "), ("F#", "F"), ("SW1A 2AA", "SW1A 1AA"), ("They lost 87 of them", "85"),
-        ("They paid 85 pounds", "$85"), ("It weighs 412 kg", "412 metres"), ("They lost 120 of them", "85"),
-        ("Louis XIV of France", "Louis XVI"), ("Platform nine", "Platform 9¾"), ("It is in the key of F", "F#"),
-        ("It was World War I", "World War II"), ("Henry the Second", "Henry I"), ("B51", "B-52"),
-        ("World War II", "First World War"), ("5 MW", "5 mW"),
-    ],
-}  # fmt: skip
+@pytest.mark.parametrize(("kind", "expected"), [("supported", True), ("refused", False)])
+def test_decide_by_rules(kind, expected):
+    assert [texts for texts in PAIRS[kind] if decide(Pair(QUESTION, *texts), CREDULOUS) is not expected] == []
 
 
-@pytest.mark.parametrize("expected", RULED)
-def test_decide_by_rules(expected):
-    assert [texts for texts in RULED[expected] if decide(Pair(QUESTION, *texts), CREDULOUS) is not expected] == []
-
-
-@pytest.mark.parametrize(
-    ("premise", "hypothesis", "asked"),
-    [
-        ("It is Paris", "Paris", ("It is Paris", "Paris")),
-        ("They lost eighty-five of them", "85", ("They lost 85 of them", "85")),
-        ("Of 120 sheep they lost 85", "85", ("Of 120 sheep they lost 85", "85")),  # 120 is of the question
-        ("Two kilometres, as the crow flies", "2000 m", ("2000 m, as the crow flies", "2000 m")),
-        ("On 9 November 1989 it fell", "in 1989", ("On 1989 it fell", "in 1989")),
-        ("They paid $85 for 20 kg", "20 kg", ("They paid $85 for 20 kg", "20 kg")),
-        ("Louis XIV of France", "Louis XIV", ("Louis 14 of France", "Louis 14")),
-        ("85 kg", "85", ("85 kg", "85")),  # of other kinds: a number, and a quantity that may be something else
-        ("85", "85 kg", ("85 kg", "85 kg")),  # a number may leave out its unit
-        ("It is in F#", "F#", ("It is in F#", "F#")),
-        ("B52", "B-52", ("B52", "B-52")),
-        ("World War II", "Second World War", ("World War 2nd", "2nd World War")),
-        ("Henry the First", "Henry I", ("Henry the 1st", "Henry 1")),
-        ("Elizabeth I, not Elizabeth II", "Elizabeth I", ("Elizabeth 1, not Elizabeth 2", "Elizabeth 1")),
-        ("So I think", "So", ("So I think", "So")),
-        ("45 degrees", "45°", ("45°", "45°")),
-    ],
-)
+@pytest.mark.parametrize(("premise", "hypothesis", "asked"), PAIRS["spelled"])
 def test_decide_gives_the_model_the_spelling_of_the_hypothesis(premise, hypothesis, asked):
     assert decide(Pair(QUESTION, premise, hypothesis), CREDULOUS) == Pair(QUESTION, *asked)
 
 
 def test_decide_leaves_stated_and_less_precise_values_to_the_model():
     """Of people's verdicts, 203 right and 9 wrong responses state the gold value next to others."""
-    for question, premise, hypothesis in (
-        ("How many?", "Of 120 sheep they lost 85", "85"),
-        ("When?", "1989", "9 November 1989"),
-        ("When?", "It fell in 1989.", "9 November 1989"),
-        ("Which law?", "the Exclusion Act", "Exclusion Act of 1882"),
-        ("How many?", "sechs", "6"),  # no parser reads other languages
-        ("When?", "1870 bis 1939", "1870 to 1939"),
-    ):
-        assert isinstance(decide(Pair(question, premise, hypothesis), CREDULOUS), Pair)
-    for question, premise, hypothesis in (
-        ("How many?", "Of 120 sheep they lost 84", "85"),
-        ("When?", "It fell in 1988.", "9 November 1989"),
-        ("Which law?", "the Exclusion Act of 1883", "Exclusion Act of 1882"),
-        ("How many of the 120 sheep?", "all 120", "85"),
-    ):
-        assert decide(Pair(question, premise, hypothesis), CREDULOUS) is False
+    for texts in PAIRS["left to the model"]:
+        assert isinstance(decide(Pair(*texts), CREDULOUS), Pair)
+    for texts in PAIRS["less precise and refused"]:
+        assert decide(Pair(*texts), CREDULOUS) is False
 
 
 def test_judge_says_once_what_the_model_cannot_read(capsys):
@@ -154,14 +106,7 @@ def test_judge_of_no_pairs():
 
 
 def test_decide_refuses_numbers_that_changed_places():
-    for premise, hypothesis in (
-        ("3 wins and 5 losses", "5 wins and 3 losses"),
-        ("It was 3 wins and 5 losses.", "5 wins and 3 losses"),
-        ("row 3, seat 5", "row 5, seat 3"),
-        ("y = 3x + 5", "y = 5x + 3"),
-        ("(3, 5)", "(5, 3)"),
-        ("six for and forty-four against", "44 for and 6 against"),
-    ):
+    for premise, hypothesis in PAIRS["changed places"]:
         assert decide(Pair("", premise, hypothesis), CREDULOUS) is False, premise
         assert decide(Pair("", hypothesis, hypothesis), CREDULOUS) is True
     assert decide(Pair("", "5 and 3", "3 and 5"), CREDULOUS) is not False  # a list

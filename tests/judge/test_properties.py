@@ -9,7 +9,7 @@ from num2words import num2words
 
 from seper_reward.judge.judge import Judge
 from seper_reward.types import Pair
-from tests.helpers import ScriptedModel
+from tests.helpers import ScriptedModel, texts_of
 
 JUDGE = Judge(ScriptedModel(lambda pair: 0.99))
 MONTHS = [datetime.date(2000, at, 1).strftime("%B") for at in range(1, 13)]
@@ -193,15 +193,7 @@ def test_spaces_and_latex_change_no_interval(low, high, opened, closed):
     assert {support(one, other) for one in same for other in same} == {1.0}
 
 
-SCRIPTS = {
-    "Thai": "กขคงจฉชซญดตถทธนบปผฝพฟภมยรลวศสหอฮ",
-    "Khmer": "កខគឃងចឆជឈញដឋឌឍណតថទធនបផពភមយរលវសហឡអ",
-    "Amharic": "ሀለሐመሠረሰሸቀበተቸኀነኘአከኸወዐዘዠየደጀገጠጨጰጸፀፈፐ",
-    "Hangul": "가나다라마바사아자차카타파하김이박최정강조윤장임",
-    "CJK": "京都府大阪市横浜川北南西東山田中村林森木水火土金",
-    "Tamil": "கஙசஞடணதநபமயரலவழளறனஜஷஸஹ",
-    "emoji": "🙂🙃😀😁😂🐑🐄🐖🚀🚗🏔🌍🎸🎹🥇🥈",
-}
+SCRIPTS = texts_of(__file__)
 
 
 @pytest.fixture

@@ -16,14 +16,9 @@ from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.runtime.run_folder import lock_folder
 from tests.helpers import as_query, labels_of, write_rows
+from tests.labels.test_run import rows
 
-RECORDS = [
-    {"id": f"q{number}", "question": f"Who built mill {number}?", "answers": [f"Voss {number}"], "passages": [
-        {"id": "s", "text": f"Voss {number} built it. 🙂", "relevant": True},
-        {"id": "u", "text": "Corn.", "relevant": False},
-    ]}
-    for number in range(4)
-]  # fmt: skip
+RECORDS = rows(4)
 QUERIES = [as_query(record) for record in RECORDS]
 PUBLISHED = ["labels.jsonl", "rejected.jsonl", "summary.json"]
 

@@ -196,10 +196,7 @@ def test_judgment_options_refuse(options, message):
                 **dict.fromkeys(("[2] > [3]", "[2] > [3] > [1] > [1]", "[2] > [3] > [4]", "2 > 3 > 1", "none")),
             },
         ),
-        (
-            yes_or_no,
-            {"Yes": True, "no.": False, "YES!": True, **dict.fromkeys(("Yes, it is.", "yesterday", ""))},
-        ),
+        (yes_or_no, {"Yes": True, "no.": False, "YES!": True, **dict.fromkeys(("Yes, it is.", "yesterday", ""))}),
     ],
     ids=["text_and_numbers", "chosen_numbers", "ordered_numbers", "yes_or_no"],
 )

@@ -168,16 +168,12 @@ def test_erags_standard_error_by_hand():
     assert labeled.baseline_error == labeled.baseline["std_error"] == pytest.approx(math.sqrt(2.5**2 / 25 * 5 / 16))
 
 
-def greedy_texts(scorer, contexts):
-    greedy = scorer.with_sampling(num_samples=1, temperature=0.0)
-    (sampled,) = greedy.reader.responses([Asked(QUERY.question, (), tuple(contexts))])
-    return [responses.texts[0] for responses in sampled]
-
-
 @pytest.mark.parametrize("preset", ["paper", "official"])
 def test_published_erag_scores_one_greedy_response_alone(preset, tiny_scorer):
     labeler = ERAGLabeler(tiny_scorer, length, ERAGOptions.preset(preset))
-    texts = greedy_texts(tiny_scorer, QUERY.contexts[1:])
+    greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
+    (sampled,) = greedy.reader.responses([Asked(QUERY.question, (), QUERY.contexts[1:])])
+    texts = [responses.texts[0] for responses in sampled]
     labeled = labeler.label(QUERY)
     assert labeled.labels == tuple(length(text, ()) for text in texts)
     assert len(set(labeled.labels)) > 1

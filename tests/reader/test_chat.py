@@ -45,21 +45,15 @@ def another_day(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "ending"),
+    ("ending", "names"),
     [
-        ("qwen3", CLOSED),
-        ("qwen3_5_think", CLOSED),
-        ("qwen3_5_nothink", CLOSED),
-        ("qwen3_6", CLOSED),
-        ("qwen3_8", CLOSED),
-        ("nemotron_3_nano", "<think></think>"),
-        ("nemotron_3_super", "<think></think>"),
-        ("glm4moe", "<think></think>"),
+        (CLOSED, ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6", "qwen3_8"]),
+        ("<think></think>", ["nemotron_3_nano", "nemotron_3_super", "glm4moe"]),
     ],
 )
-def test_chat_template_switches_thinking_off(tokenizer, name, ending):
-    template = ChatTemplate(with_shipped(tokenizer, name))
-    assert template.render(TURNS).endswith(ending)
+def test_chat_template_switches_thinking_off(tokenizer, ending, names):
+    for name in names:
+        assert ChatTemplate(with_shipped(tokenizer, name)).render(TURNS).endswith(ending), name
 
 
 def test_chat_template_that_opens_a_thought_is_refused(tokenizer):
@@ -201,16 +195,8 @@ FAILS, ENDS = "^the reader's chat template fails ", ".*give another chat_templat
             ChatOptions(),
             r"does not show the user's text: of 'Who\?' it makes 'user: Bot:'",
         ),
-        (
-            "{{ messages[-1].content }}",
-            BRIEF,
-            "system_prompt needs a chat template .*this reader's template leaves it",
-        ),
-        (
-            "{{ raise_exception('no system') }}",
-            BRIEF,
-            "system_prompt needs .*this reader's template raises 'no system'",
-        ),
+        ("{{ messages[-1].content }}", BRIEF, "needs a chat template .*this reader's template leaves it"),
+        ("{{ raise_exception('no system') }}", BRIEF, "system_prompt needs .*template raises 'no system'"),
         ("{{ messages[-1].content }}", CALM, "has 'tone', which the reader's chat template does not use"),
         (
             "{% if tone != 'loud' %}{{ raise_exception('what tone?') }}{% endif %}",

@@ -40,10 +40,7 @@ def test_encode_prompt_without_a_template(framing):
 @pytest.mark.parametrize(
     ("source", "starts"),
     [
-        (
-            "<bot>{{ messages[0].content }}",
-            0,
-        ),  # as TinyLlama's and Zephyr's
+        ("<bot>{{ messages[0].content }}", 0),  # as TinyLlama's and Zephyr's
         (f"{START}{{{{ messages[0].content }}}}", 1),
         (f"\n\n{START}{{{{ messages[0].content }}}}", 1),
     ],

@@ -16,9 +16,10 @@ COLUMNS = {"question": ["Who?"] * 3, "answers": [["Ida Voss"]] * 3, "passages": 
 
 
 def new_policy(folder, dtype=torch.bfloat16, targets=("q_proj", "down_proj")):
+    """Return a model with random adapters, which reach a part of its linear layers or all."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     torch.manual_seed(0)
-    return get_peft_model(model, LoraConfig(r=4, target_modules=list(targets), init_lora_weights=False))
+    return get_peft_model(model, LoraConfig(r=4, target_modules=targets, init_lora_weights=False))
 
 
 def trainer_of(policy, tokenizer, use_vllm=True):

@@ -182,14 +182,13 @@ def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS[:2], **
         "save_strategy": "no", "disable_tqdm": True, "max_tool_calling_iterations": 2, "logging_steps": 1, "seed": 3,
         "scale_rewards": "none",
     }  # fmt: skip
-    made = {
-        name: changes.pop(name) for name in ("environment_factory", "rollout_func", "peft_config") if name in changes
-    }
+    parts = ("environment_factory", "rollout_func", "peft_config", "processing_class")
+    made = {"processing_class": tokenizer} | {name: changes.pop(name) for name in parts if name in changes}
     torch.manual_seed(0)
     return kind(
         model=AutoModelForCausalLM.from_pretrained(reader), reward_funcs=rewards,
         args=trl.GRPOConfig(**{**options, **changes}), train_dataset=Dataset.from_list(questions),
-        processing_class=tokenizer, **made,
+        **made,
     )  # fmt: skip
 
 

@@ -8,13 +8,13 @@ from collections import defaultdict
 import pytest
 import torch
 import trl
-from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 from trl.trainer.utils import is_async_callable
 
 from seper_reward.retrieval import BM25Retriever, CachedRetriever, DenseRetriever
 from seper_reward.reward import AsyncSePerReward, search_environment, with_tool_template
 from seper_reward.reward.reward import SePerReward
+from tests.reward import test_credit
 from tests.reward.scripted import HOUSES, ROWS, SCRIPTS, ScriptedPolicy, both, delta, environments
 from tests.serving.helpers import ServerThread
 from trainers.runs import project_completions_only
@@ -51,31 +51,21 @@ def make(tiny_reader):
 
 
 def trainer_of(folder, reader, rewards, rows, factory, **options):
-    arguments = trl.GRPOConfig(
-        output_dir=str(folder), max_steps=1, per_device_train_batch_size=4, num_generations=len(SCRIPTS), use_cpu=True,
-        max_completion_length=300, bf16=False, save_strategy="no", report_to="none", disable_tqdm=True, **options,
-    )  # fmt: skip
-    return Scripted(
-        model=AutoModelForCausalLM.from_pretrained(reader),
-        reward_funcs=list(rewards),
-        args=arguments,
-        train_dataset=Dataset.from_list(rows),
-        processing_class=with_tool_template(AutoTokenizer.from_pretrained(reader)),
-        environment_factory=factory,
-    )
+    tokenizer = with_tool_template(AutoTokenizer.from_pretrained(reader))
+    made = {"environment_factory": factory, "processing_class": tokenizer}
+    sizes = {"per_device_train_batch_size": 4, "num_generations": len(SCRIPTS), "max_completion_length": 300}
+    return test_credit.trainer_of(folder, reader, list(rewards), Scripted, rows, **made, **sizes, **options)
 
 
 @pytest.fixture(scope="module")
 def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, make):
     """Return a trainer that made one step, with rewards in process, and one by a server that is awaited."""
     torch.manual_seed(0)
-    options = {"steps_per_generation": 4, "max_tool_calling_iterations": 3, "scale_rewards": "none"}
+    options = {"steps_per_generation": 4, "max_tool_calling_iterations": 3}
     with ServerThread(tiny_scorer) as server, project_completions_only():
         rewards = [delta(tiny_scorer), both(tiny_scorer), both(server.url, AsyncSePerReward, name="awaited")]
         folder, factories = tmp_path_factory.mktemp("run"), environments(make, tiny_scorer)
-        trainer = trainer_of(
-            folder, tiny_reader, rewards, ROWS, factories, logging_steps=1, learning_rate=1e-2, **options
-        )
+        trainer = trainer_of(folder, tiny_reader, rewards, ROWS, factories, **options)
         before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
         trainer.train()
     assert any(not torch.equal(before[name], weight) for name, weight in trainer.model.named_parameters())

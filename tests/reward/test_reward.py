@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from seper_reward.labels.labelers import DeltaSePerLabeler
@@ -25,6 +24,7 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Estimate, Measured, Passage
 from tests.helpers import FindsThese, as_query
+from tests.reward.test_base_weights import new_policy
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
@@ -385,10 +385,7 @@ HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
         ({"question": HALF}, "question contains half a surrogate pair"),
         ({"passages": [{}]}, "passages[0].text must be a non-empty text, got nothing"),
         ({"passages": [MILL.text, HALF]}, "passages[1] contains half a surrogate pair"),
-        (
-            {"passages": [{"text": "x", "title": ""}, {"text": "x", "title": ["y"]}]},
-            "passages[1].title must be a non-empty text",
-        ),
+        ({"passages": ["x", {"text": "x", "title": ["y"]}]}, "passages[1].title must be a non-empty text"),
         ({"passages": [Passage(HALF)]}, "the rollout contains half a surrogate pair"),
         ({"passages": 5}, "passages must be a list, got int"),
         ({"completions": HALF}, "the rollout contains half a surrogate pair"),
@@ -675,10 +672,7 @@ def test_check_sees_train_mode(tiny_reader, tiny_sampler):
 
 @pytest.fixture
 def policy(tiny_reader):
-    model = AutoModelForCausalLM.from_pretrained(tiny_reader)
-    torch.manual_seed(0)
-    model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
-    model.train()
+    model = new_policy(tiny_reader, torch.float32, "all-linear").train()
     model.gradient_checkpointing_enable()
     model.config.use_cache = False
     return model

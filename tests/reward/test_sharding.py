@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from accelerate.utils.other import extract_model_from_parallel
-from peft import LoraConfig, get_peft_model
 from peft.utils.other import fsdp_auto_wrap_policy
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
@@ -24,6 +23,7 @@ from seper_reward.reward.sharding import whole_policy
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from tests.helpers import on_two_ranks
+from tests.reward import test_base_weights
 
 IDS = torch.arange(40, 52)[None]
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
@@ -36,9 +36,7 @@ KINDS.append(pytest.param("ZeRO-3", marks=[pytest.mark.slow, NO_DEEPSPEED]))  # 
 
 
 def new_policy(folder):
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    torch.manual_seed(0)
-    model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
+    model = test_base_weights.new_policy(folder, torch.float32, "all-linear")
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.config.use_cache = False
     return model.train()

@@ -9,6 +9,7 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.reward.tools import SearchTools, SeveralToolsError, read_results, unread_results
 from seper_reward.types import Passage, UnscorableError
+from tests.helpers import texts_of
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
 MILL = "Ida Voss runs Hallow's mill."
@@ -161,117 +162,24 @@ def test_read_rollouts_refuses_other_messages():
     assert tools.seen == {"search": 1}
 
 
-ERRORS = [
-    "{'error': \"RetrievalEnvironment.search() got an unexpected keyword argument 'Ida Voss runs the mill'\"}",
-    '{"error": "Tool Ida Voss runs the mill\'s not found."}',
-    '{"status": 503, "error": {"message": "no"}}',
-    '{"isError": true, "content": [{"type": "text", "text": "no"}]}',
-    "{'isError': True, 'content': []}",
-    '{"status": "error", "message": "no"}',
-    "Error: search backend timed out",
-    "[ERROR] no",
-    "Error 503: Service Unavailable",
-    "HTTP 503 Service Unavailable",
-    "HTTPError 503 for url",
-    "requests.exceptions.ConnectionError: no",
-    "Traceback (most recent call last):\n  File",
-    "Error executing tool search: no",
-    "Tool call failed: no",
-    "Request failed with status code 503",
-    "Search timed out after 30 s",
-    "Tool 'find' not found",
-    "Unknown tool: find",
-    "Error: find is not a valid tool, try one of [search].",
-    '{"errors": [{"message": "no"}]}',
-    '{"detail": "no such index"}',
-    '{"detail": [{"loc": ["query"], "msg": "field required", "type": "missing"}], "status": 422}',
-    "HTTP/1.1 503 Service Unavailable",
-    "502 Bad Gateway\nnginx/1.18",
-    "403 Forbidden: this index is private",
-    "Rate limit exceeded. Try again in 20 seconds.",
-    "Access Denied. You have no permission to view this.",
-    "Daily quota exceeded.",
-    "Invalid API key",
-    "Connection refused",
-    "Unauthorized",
-    "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body></html>",
-    "<!DOCTYPE html><html lang=en><title>Error 429 (Too Many Requests)!!1</title><p>Sorry.</html>",
-    "<!DOCTYPE html>\n<html><head><title>search.example | 504: Gateway time-out</title></head><body>x</body></html>",
-    "<h1>Not Found</h1>The requested URL was not found on this server.",
-]
-NO_ERRORS = [
-    "Error analysis is the study of kinds of error.",
-    "Error 404 is the status of a page that is not there.",
-    "Exceptions: Ida Voss and Bob Lee.",
-    "TypeError is raised by Python.",
-    "Terror: a history.",
-    "The search failed after three weeks, and the ship was given up.",
-    "Tool making is old. It was not found in the valley.",
-    "Unknown tool marks were seen on the bone.",
-    "HTTP 404 is a status.",
-    "Traceback is a report.",
-    '{"error": null, "results": [{"text": "Ida"}]}',
-    "{'error': None, 'results': ['Ida']}",
-    '{"status": "ok", "results": ["Ida"]}',
-    '{"isError": false, "content": [{"type": "text", "text": "Ida"}]}',
-    '{"status": "error',
-    '{"errors": ["one shard is down"], "results": ["Ida"]}',
-    '{"detail": "Ida Voss runs it.", "name": "mill"}',
-    "404 people live in Hallow.",
-    "The 404 Not Found page is a joke of the site.",
-    "500 Internal Server Error is a status.",
-    "Access denied to the mine caused the strike of 1912.",
-    "Too many requests led the archive to close its hall.",
-    "Forbidden City: palace in Beijing.",
-    "Connection refused is a message of Unix.",
-    "1912",
-    "<html><head><title>The mill of Hallow</title></head><body>404 sheep graze there.</body></html>",
-    "<html><head><title>Forbidden | films of 1912</title></head></html>",
-    "<p>403 steps lead to the mill.</p>",
-    "Too many requests. " + "Ida Voss runs the mill. " * 20,
-    "No results of the vote were published.",
-    "[1]",
-    "No one runs the mill.",
-]
-EMPTY = [
-    "",
-    "[]",
-    "{}",
-    "null",
-    '{"results": []}',
-    '{"documents": [], "total": 0}',
-    "No results found.",
-    "no documents were found for 'mill'",
-    "Nothing was found.",
-    "There were no matches.",
-    "0 results",
-    "[No results found]",
-    "Found 0 results for 'mill'.",
-    "The search returned no results.",
-]
+TEXTS = texts_of(__file__)
+LONG = "Too many requests. " + "Ida Voss runs the mill. " * 20
 
 
 @pytest.mark.parametrize(
     ("text", "turns", "passages"),
-    [(text, 0, 0) for text in ERRORS] + [(text, 1, 1) for text in NO_ERRORS] + [(text, 1, 0) for text in EMPTY],
+    [
+        *((text, 0, 0) for text in TEXTS["errors"]),
+        *((text, 1, 1) for text in [*TEXTS["no errors"], LONG]),
+        *((text, 1, 0) for text in TEXTS["empty"]),
+    ],
 )
 def test_read_rollouts_knows_errors_and_empty_results(text, turns, passages):
     (rollout,) = read(play("search", text))
     assert (len(rollout.turns), rollout.failed, found(rollout)) == (turns, 1 - turns, [text] * passages)
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "No results found for: X",
-        "No results found for X.",
-        "Nothing found for X",
-        "Sorry, no results were found for your query.",
-        "No good Wikipedia Search Result was found",
-        "Your search - X - did not match any documents.",
-        '{"query": "X", "results": []}',
-    ],
-)
+@pytest.mark.parametrize("form", TEXTS["echoes of a query X"])
 @pytest.mark.parametrize("query", ["mill", 'the "mill"\nIda Voss runs the mill.'])
 def test_read_rollouts_drops_an_echoed_query(form, query):
     text = form.replace("X", json.dumps(query)[1:-1] if form.startswith("{") else query)

@@ -18,10 +18,7 @@ FAMILIES = {
         "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nBob",
     ),
     "Phi 3": (["<|user|>", "<|assistant|>", "<|end|>"], "<|end|>\n<|assistant|>\nBob<|end|>\n<|user|>"),
-    "R1": (
-        ["<｜User｜>", "<｜Assistant｜>", "<think>", "</think>"],
-        "<｜Assistant｜><think>x</think>Bob<｜User｜>",
-    ),
+    "R1": (["<｜User｜>", "<｜Assistant｜>", "<think>", "</think>"], "<｜Assistant｜><think>x</think>Bob<｜User｜>"),
     "ChatML": (["<|im_sep|>", "<tool_call>"], "<|im_end|>\n<|im_start|>assistant<|im_sep|>Bob<tool_call>"),
     "Gemma": (
         ["<start_of_turn>", "<end_of_turn>", "<b>", "\n\n", "  "],

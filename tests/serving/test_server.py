@@ -166,6 +166,12 @@ def body(*questions):
     return {"asked": [{"question": question, "answers": ["x"], "contexts": [[]]} for question in questions]}
 
 
+def unsearched(server, question):
+    """Return the reward of a rollout without a search."""
+    reward = SePerReward(server.url, answer_weight=0.0, price=0.0)
+    return reward(question=[question], answers=[["x"]], passages=[[]])
+
+
 def test_server_is_late(stuck):
     server, hold = stuck
     start = time.monotonic()
@@ -184,9 +190,7 @@ def test_server_with_a_full_queue(stuck):
     found = {}
 
     def measure(question):
-        found[question] = SePerReward(server.url, answer_weight=0.0, price=0.0)(
-            question=[question], answers=[["x"]], passages=[[]]
-        )
+        found[question] = unsearched(server, question)
 
     first = threading.Thread(target=measure, args=("A?",))
     first.start()
@@ -223,6 +227,18 @@ def test_server_stops_gracefully(stuck):
         httpx2.get(f"{server.url}/health")
 
 
+def test_server_drops_questions_of_a_gone_client(tiny_scorer):
+    scorer, hold = held(tiny_scorer)
+    with ServerThread(scorer, block=1) as server:
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(f"{server.url}/beliefs", json=body(*map(str, range(9))), timeout=1)
+        assert hold.reached.is_set()  # the first question is being measured
+        time.sleep(0.5)
+        hold.may_go_on.set()
+        assert post(server, "/beliefs", body("Whose turn?")).status_code == 200
+    assert [question for block in hold.blocks for question, _ in block] == ["0", "Whose turn?"]
+
+
 def test_server_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
     away = threading.Event()
     engine = serve(fault=lambda body: (500, {"error": {"message": "gone"}}) if away.is_set() else None)
@@ -240,9 +256,7 @@ def test_server_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
         assert "no engine answered" in answer.json()["detail"]
         threading.Timer(0.5, away.clear).start()
-        assert SePerReward(server.url, answer_weight=0.0, price=0.0)(
-            question=["A?"], answers=[["x"]], passages=[[]]
-        ) == [0.0]  # it asked again
+        assert unsearched(server, "A?") == [0.0]  # it asked again
 
 
 def test_server_describes_itself(server, tiny_scorer):

@@ -46,10 +46,7 @@ def test_worker_joins_what_waits_into_one_block(busy, tiny_scorer):
     again = worker.submit([ask((Passage(MILL.text, id="another client's id"),), ())])
     hold.may_go_on.set()
     found = values([*one, *other, *again])
-    assert hold.blocks == [
-        [("First?", 1)],
-        [("Who runs the mill in Hallow?", 3), ("Where?", 1)],
-    ]
+    assert hold.blocks == [[("First?", 1)], [("Who runs the mill in Hallow?", 3), ("Where?", 1)]]
     question, answers = ask().question, ask().answers
     expected = [each.seper for each in tiny_scorer.beliefs(question, answers, [(), (MILL,), (SHEEP,)])]
     assert found[0] == pytest.approx(expected[:2], abs=1e-5)

@@ -60,10 +60,7 @@ def test_read_pairs_and_verdicts_of_them(tmp_path):
     [
         ({**ROWS[0], "premise": 3}, "line 2: expected 'premise' as a text, got 3"),
         ({"premise": "Ann", "label": "neutral"}, "line 2: expected 'hypothesis' as a text, got None"),
-        (
-            {**ROWS[0], "label": 1},
-            "line 2: label must be one of entailment, neutral, contradiction, not_entailment, got 1",
-        ),
+        ({**ROWS[0], "label": 1}, "line 2: label must be one of entailment, .*, not_entailment, got 1"),
     ],
 )
 def test_read_pairs_refuses_other_rows(tmp_path, row, message):

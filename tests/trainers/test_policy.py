@@ -17,8 +17,9 @@ from seper_reward.reward.turns import Turn
 from seper_reward.runtime import pretrained
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.pretrained import base_of_adapter
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage
 from tests.helpers import cells, run_block
+from tests.trainers.test_policy_results import KNOWN, LOST, NEEDED
 from trainers import policy
 from trainers.models import name_base
 from trainers.policy_results import Episode
@@ -140,11 +141,6 @@ def test_main_trains_all_weights(settings, tmp_path):
         policy.main([*settings, "--reader", "policy-base", "--output_dir", str(tmp_path / "other")])
     model = ["--model", str(tmp_path / "run" / "model"), "--evaluate_only", "true"]  # as it suggests
     assert policy.main([*settings, *model, "--init_adapter", "none", "--output_dir", str(tmp_path / "other")]) == 0
-
-
-KNOWN, NEEDED, LOST = (
-    Query("k", "Capital of France?", ("Paris",)), Query("n", "Miller?", ("Ann",)), Query("l", "Lost?", ("Ann",)),
-)  # fmt: skip
 
 
 def test_play_measures_a_policy_by_its_own_answers(capsys):

@@ -129,11 +129,7 @@ def test_labeler_for_takes_label_and_sets(tiny_scorer):
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (
-            RetrieverConfig,
-            {"eval_readers": ["plain", "embedded"]},
-            "must not contain the labelling reader, 'embedded'",
-        ),
+        (RetrieverConfig, {"eval_readers": ["plain", "embedded"]}, "contain the labelling reader, 'embedded'"),
         (RetrieverConfig, {"sets": "conditional"}, r"sets=conditional measures sets .* learn from paths"),
         (RetrieverConfig, {"learn_from": "paths"}, r"learn_from=paths needs labels of sets or .* got sets=none"),
         (RetrieverConfig, {"rounds": 0}, "rounds must be at least 1, got 0"),

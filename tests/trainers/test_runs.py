@@ -41,13 +41,15 @@ def test_arguments_take_bf16_if_fast_and_one_gpu(tmp_path, monkeypatch, kind):
         kind(output_dir=str(tmp_path), use_cpu=True)
 
 
-class _Line(torch.nn.Module):
+class Line(torch.nn.Module):
+    """Learns the slope of a line through 0."""
+
     def __init__(self):
         super().__init__()
         self.slope = torch.nn.Parameter(torch.zeros(1))
 
     def forward(self, x, labels):
-        return {"loss": ((self.slope * x - labels) ** 2).mean()}
+        return {"loss": ((self.slope * x - labels) ** 2).mean(), "logits": x}
 
 
 def test_train_from_checkpoint_takes_no_further_step(tmp_path):
@@ -59,7 +61,7 @@ def test_train_from_checkpoint_takes_no_further_step(tmp_path):
         arguments = TrainingArguments(
             str(tmp_path), max_steps=steps, lr_scheduler_type="constant", use_cpu=True, disable_tqdm=True, **given
         )
-        trainer = Trainer(_Line(), arguments, train_dataset=rows)
+        trainer = Trainer(Line(), arguments, train_dataset=rows)
         runs.train_from_checkpoint(trainer, tmp_path)
         losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
         assert len(losses) == trainer.state.global_step == steps

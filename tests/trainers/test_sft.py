@@ -12,12 +12,15 @@ from tests.helpers import cells, run_block, write_rows
 from trainers import sft
 
 
-def new_trainer(folder, reader, rows, **arguments):
+def arguments(folder, **options):
+    fixed = {"report_to": "none", "gradient_checkpointing": False, "save_strategy": "no"}
+    return sft.SftArguments(output_dir=str(folder), **fixed, **options)
+
+
+def new_trainer(folder, reader, rows, **options):
     """Return the trainer of rows with the tiny reader."""
-    data = str(write_rows(folder / "rows.jsonl", rows))
-    arguments = {"report_to": "none", "bf16": False, "gradient_checkpointing": False, "max_steps": 1} | arguments
-    config = sft.SftScriptConfig(data=data, model=str(reader))
-    return sft.new_trainer(config, sft.SftArguments(output_dir=str(folder / "out"), **arguments))[0]
+    config = sft.SftScriptConfig(data=str(write_rows(folder / "rows.jsonl", rows)), model=str(reader))
+    return sft.new_trainer(config, arguments(folder / "out", bf16=False, max_steps=1, **options))[0]
 
 
 @pytest.mark.parametrize("loss_type", ["nll", "dft"])
@@ -63,11 +66,7 @@ def test_train_moves_the_adapter_which_another_run_starts_from(tiny_reader, tmp_
         config = sft.SftScriptConfig(
             data=str(tmp_path / "rows.jsonl"), model=str(tiny_reader), lora_r=2, init_adapter=start
         )
-        arguments = sft.SftArguments(
-            output_dir=str(folder), report_to="none", max_steps=3, per_device_train_batch_size=4, learning_rate=1e-2,
-            save_strategy="no", gradient_checkpointing=False,
-        )  # fmt: skip
-        sft.train(config, arguments)
+        sft.train(config, arguments(folder, max_steps=3, per_device_train_batch_size=4, learning_rate=1e-2))
     one, two = (load_file(folder / "adapter_model.safetensors") for folder in folders)
     assert all(tensor.abs().max() > 0 for name, tensor in one.items() if "lora_B" in name)  # B starts at 0
     assert any((one[name] != two[name]).any() for name in one)
@@ -94,11 +93,8 @@ def test_train_of_an_adapters_adapter_also_saves_it_merged(tiny_reader, tmp_path
     monkeypatch.setattr(sft, "new_trainer", watched)
     for name in ("reader", "run"):
         config = sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl"), model=model, lora_r=2)
-        arguments = sft.SftArguments(
-            output_dir=str(tmp_path / name), report_to="none", max_steps=2, per_device_train_batch_size=4,
-            learning_rate=0.1, save_strategy="no", gradient_checkpointing=False, bf16=False,
-        )  # fmt: skip
-        model = str(sft.train(config, arguments))
+        sizes = {"max_steps": 2, "per_device_train_batch_size": 4, "learning_rate": 0.1, "bf16": False}
+        model = str(sft.train(config, arguments(tmp_path / name, **sizes)))
     ids = torch.tensor([[5, 9, 300, 42]])
     with torch.no_grad():
         trained = trainers[1].model.float().eval()
@@ -129,11 +125,8 @@ def test_new_trainer_warms_a_policy_up_on_its_own_task(tiny_reader, tiny_entailm
     }  # fmt: skip
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(task))
     config = sft.SftScriptConfig(data="policy", policy=str(tmp_path / "policy.yaml"), model=str(tiny_reader), lora_r=2)
-    arguments = sft.SftArguments(
-        output_dir=str(tmp_path / "out"), report_to="none", max_steps=1, per_device_train_batch_size=9,
-        save_strategy="no", gradient_checkpointing=False, bf16=False, train_sampling_strategy="sequential",
-    )  # fmt: skip
-    trainer, kinds = sft.new_trainer(config, arguments)
+    sizes = {"max_steps": 1, "per_device_train_batch_size": 9, "train_sampling_strategy": "sequential", "bf16": False}
+    trainer, kinds = sft.new_trainer(config, arguments(tmp_path / "out", **sizes))
     assert (kinds["memory"], kinds["search"]) == (4, 4)
     learned = [int((torch.tensor(row["labels"]) != -100).sum()) for row in trainer.train_dataset]
     calls = [length for length in learned if length > 10]

@@ -99,10 +99,6 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(tiny_sampler, 
     assert scorer.fingerprint["reader"] == "tiny"
 
 
-def drop_one(answer):
-    answer["choices"].pop()
-
-
 def token_log_probs(answer):
     return answer["choices"][0]["logprobs"]["token_logprobs"]
 
@@ -110,7 +106,7 @@ def token_log_probs(answer):
 @pytest.mark.parametrize(
     ("break_it", "reason"),
     [
-        (drop_one, "expected 4 responses, got 3"),
+        (lambda answer: answer["choices"].pop(), "expected 4 responses, got 3"),
         (lambda answer: answer["choices"][0].update(logprobs=None), "half an answer: TypeError"),
         (lambda answer: token_log_probs(answer).__setitem__(0, None), "a log-probability is missing"),
         (lambda answer: token_log_probs(answer).pop(), "tokens, "),
@@ -243,23 +239,18 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    for urls, options, error, message in [
-        ([nobody], {}, ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
-        ([f"mine@{server.url}"], {}, ValueError, "model 'mine' is not on engine=.*, which serves tiny"),
-        ([server.url, other.url], {}, ValueError, "model 'tiny' is not on engine='.*', which serves other"),
-        (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
-        (["http://me:secret@localhost/v1"], {}, ValueError, "must not contain a password"),
-        (
-            ["http://localhost/v1?token=secret"],
-            {},
-            ValueError,
-            r"a query \(on localhost\); put the key into \$SEPER_EN",
-        ),
-        (["localhost/v1?token=secret"], {}, ValueError, r"a query \(on None\)"),
-        ([], {}, ValueError, "at least one URL"),
+    for urls, error, message in [
+        ([nobody], ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
+        ([f"mine@{server.url}"], ValueError, "model 'mine' is not on engine=.*, which serves tiny"),
+        ([server.url, other.url], ValueError, "model 'tiny' is not on engine='.*', which serves other"),
+        (["localhost:8000"], ValueError, "engine must be URLs such as"),
+        (["http://me:secret@localhost/v1"], ValueError, "must not contain a password"),
+        (["http://localhost/v1?token=secret"], ValueError, r"a query \(on localhost\); put the key into \$SEPER_EN"),
+        (["localhost/v1?token=secret"], ValueError, r"a query \(on None\)"),
+        ([], ValueError, "at least one URL"),
     ]:
         with pytest.raises(error, match=message) as raised:
-            EngineSampler(ReaderOptions(engine=urls, **options), tiny_sampler.tokenizer)
+            EngineSampler(ReaderOptions(engine=urls), tiny_sampler.tokenizer)
         assert "secret" not in str(raised.value)
     server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
     with pytest.raises(ValueError, match="serves one, two; name one as MODEL@URL"):

@@ -13,7 +13,7 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
 from seper_reward.runtime.pretrained import LoadedModel
 from tests.helpers import asking, prompt_ids, teacher_forced
-from tests.reader.in_process.architectures import ARCHITECTURES, Architecture, long_rope, tokenizer
+from tests.reader.in_process.architectures import ARCHITECTURES, Architecture, tokenizer
 
 START = "The mill burned down in 1840, says the parish book. "
 PROMPTS = [f"{START}{tail}" for tail in ("Why?", "When did the mill burn down?", "It was never built again. Why?")]
@@ -80,7 +80,9 @@ def log_probs_by_prefix(sampler, prompt, token_ids):
 
 def test_long_rope_is_read_as_in_a_batch_of_its_own(words):
     """Below the switch at 40 tokens, at it, beyond it, and across it while decoding; all with a common start."""
-    model = Architecture("", "Phi3", "reread", long_rope(40)).model()
+    switch = {"original_max_position_embeddings": 40}
+    rope = BY_FAMILY["Phi-3 and Phi-4-mini with long rope"].sizes["rope_parameters"] | switch
+    model = Architecture("", "Phi3", "reread", {"rope_parameters": rope, **switch}).model()
     sampler = ResponseSampler(model, words, ReaderOptions(num_samples=3, max_new_tokens=6, stop=()))
     prompts = ["x" * length for length in (10, 34, 35, 39, 40, 41, 60)]
     assert [len(prompt_ids(sampler, prompt)) for prompt in prompts] == [10, 34, 35, 39, 40, 41, 60]

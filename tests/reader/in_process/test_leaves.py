@@ -154,11 +154,7 @@ def test_a_text_that_no_response_can_be(reader):
         leaves_of(sampler, ["Who?"], [""])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"layout": "repeat"}, {"layout": "alone"}, {"layout": "reread"}],
-    ids=str,
-)
+@pytest.mark.parametrize("options", [{}, {"layout": "repeat"}, {"layout": "alone"}, {"layout": "reread"}], ids=str)
 def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_sampler, options):
     sampler = rebuilt(tiny_sampler, max_new_tokens=6, temperature=0.8, top_p=0.95, **options)
     start = "The mill burned down in 1840, says the parish book. "  # read once for all
