@@ -185,8 +185,8 @@ def _squad_rows(document: Mapping[str, object]) -> list[object]:
             "context": paragraph["context"],
             "id": qa["id"],
             "question": qa["question"],
+            "answers": {"text": [answer["text"] for answer in qa.get("answers") or []]},
         }
-        | {"answers": {"text": [answer["text"] for answer in qa.get("answers") or []]}}
         for article in articles
         for paragraph in article["paragraphs"]
         for qa in paragraph["qas"]

@@ -66,8 +66,7 @@ class Judge:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """All parts of the judge that decide a score; JSON-able."""
-        weights = self.model.weights_hash
-        return {"entailment": self.model.name, "entailment_weights": weights, "entailment_rules": RULES}
+        return {"entailment": self.model.name, "entailment_weights": self.model.weights_hash, "entailment_rules": RULES}
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> "Judged":
         """Judge pairs, each distinct one once; ``verbatim`` pairs know no rule, as in the official code of SePer."""
@@ -125,8 +124,8 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair | None:
     if (lettered := _LETTERED.match(premise)) and not _LETTERED.match(hypothesis):
         premise = premise[lettered.end() :]
     if equal(premise, hypothesis):
-        value, whole = whole_value(hypothesis), whole_value(premise)
-        return not (_UNIT.search(premise) and value and whole and whole.excludes(value))  # 5 MW is not 5 mW
+        whole = whole_value(premise) if _UNIT.search(premise) else None
+        return not (whole and (value := whole_value(hypothesis)) and whole.excludes(value))  # 5 MW is not 5 mW
     if not premise.strip() or not hypothesis.strip():
         return False
     claim = _by_values(question, premise, hypothesis)

@@ -119,8 +119,10 @@ class Labeler:
 
         new: dict[str, list[object]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
         for row in _label_rows(rows, self._labeler, label_all, self._columns, whole=True):
-            added: tuple[object, ...] = [], [], "", str(row)
-            if not isinstance(row, UnscorableError):
+            added: tuple[object, ...]
+            if isinstance(row, UnscorableError):
+                added = [], [], "", str(row)
+            else:
                 labeled = labeled_query(row, self._labeler.name)
                 line = json_line(row, default=str, allow_nan=False).rstrip("\n")
                 added = list(map(float, labeled.labels)), list(map(float, labeled.std_errors)), line, ""
@@ -159,14 +161,14 @@ def _label_rows(
         parsed = parse_query(as_ours(row, columns), answers_needed=labeler.needs_answers)
         return parsed.whole if whole else parsed.query
 
-    def found(place: int, act: Callable[[], object]) -> Any:
+    def checked(place: int, act: Callable[[], object]) -> Any:
         value = attempt(act)
         if strict and isinstance(value, UnscorableError):
             raise type(value)(f"row {place}: {value}") from value
         return value
 
-    labeled = [found(place, partial(parse, row)) for place, (_, row) in enumerate(read_rows(rows))]
+    labeled = [checked(place, partial(parse, row)) for place, (_, row) in enumerate(read_rows(rows))]
     queries = {place: query for place, query in enumerate(labeled) if isinstance(query, Query)}
     for place, pair in zip(queries, label_all(labeler, list(queries.values())), strict=True):
-        labeled[place] = found(place, partial(loop.row_of, labeler, *pair))
+        labeled[place] = checked(place, partial(loop.row_of, labeler, *pair))
     return labeled
