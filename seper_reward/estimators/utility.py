@@ -1,6 +1,7 @@
 """Retrieval utility from beliefs (ΔSePer, arXiv:2503.01478, eq. 11): pure."""
 
 import math
+from collections.abc import Sequence
 
 from seper_reward.estimators.draws import difference
 from seper_reward.types import Belief, Estimate, Utility
@@ -31,6 +32,16 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
         baseline=baseline,
         passage_id=passage_id,
     )
+
+
+def answer_evidence(beliefs: Sequence[float], question_gains: Sequence[float]) -> tuple[float, ...]:
+    """Return the evidence of a question's contexts that they hold the answer: belief · exp(gain - best gain).
+
+    ``beliefs`` are changes of belief in [-1, 1], so the evidence is, too; ``question_gains`` are weighted by
+    ``QUESTION_WEIGHT``.
+    """
+    best = max(question_gains, default=0.0)
+    return tuple(belief * math.exp(gain - best) for belief, gain in zip(beliefs, question_gains, strict=True))
 
 
 def stated_log_prob(belief: Belief) -> float | None:

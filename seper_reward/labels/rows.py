@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import METADATA, read_valid_rows, shown
-from seper_reward.estimators.utility import QUESTION_WEIGHT
+from seper_reward.estimators.utility import QUESTION_WEIGHT, answer_evidence
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
@@ -230,8 +230,8 @@ def evidence_of(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[flo
         return ()
     gains = [passage[QUESTION_GAIN] for passage in passages]
     if column == "seper_gain":
-        ratios = [math.exp(QUESTION_WEIGHT * (gain - max(gains))) for gain in gains]
-        return tuple(passage["delta_belief"] * ratio for passage, ratio in zip(passages, ratios, strict=True))
+        beliefs = [passage["delta_belief"] for passage in passages]
+        return answer_evidence(beliefs, [QUESTION_WEIGHT * gain for gain in gains])
     likelihoods = [math.exp(_POSTERIOR * (gain - max(gains))) for gain in gains]
     return tuple(likelihood / sum(likelihoods) for likelihood in likelihoods)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from seper_reward.estimators.utility import answer_evidence
 from seper_reward.options import POSITIVE
 from seper_reward.types import UTILITY_BELIEF, LabeledQuery, Passage, Query
 
@@ -179,8 +180,8 @@ def _evidence_of_sets(labeled: LabeledQuery, utilities: Mapping[frozenset[int], 
     beliefs = {frozenset(label.shown): label.details.get(UTILITY_BELIEF) for label in reversed(labeled.sets)}
     beliefs |= {frozenset([at]): fields.get("delta_belief") for at, fields in enumerate(labeled.details)}
     sets = {places: belief for places, belief in beliefs.items() if belief is not None}
-    best = max((utilities[places] - belief for places, belief in sets.items()), default=0.0)
-    return {places: belief * math.exp(utilities[places] - belief - best) for places, belief in sets.items()}
+    gains = [utilities[places] - belief for places, belief in sets.items()]
+    return dict(zip(sets, answer_evidence(list(sets.values()), gains), strict=True))
 
 
 def _hop_of_path(
@@ -196,6 +197,7 @@ def _hop_of_path(
         if at not in path and (options := [places for places in worth if places >= {*path, at}])
     }
     passages, (worth_given, given_error) = labeled.query.passages, worth[frozenset(path)]
+    sure_given = sure.get(frozenset(path), 0.0)
     return Hop(
         tuple(passages[at] for at in path),
         LabeledQuery(
@@ -203,8 +205,6 @@ def _hop_of_path(
             labels=tuple(worth[places][0] - worth_given for places in leads.values()),
             std_errors=tuple(math.hypot(worth[places][1], given_error) for places in leads.values()),
             baseline_error=given_error,
-            evidence=tuple(sure.get(places, 0.0) - sure.get(frozenset(path), 0.0) for places in leads.values())
-            if sure
-            else (),
+            evidence=tuple(sure.get(places, 0.0) - sure_given for places in leads.values() if sure),
         ),
     )
