@@ -96,9 +96,9 @@ class Frame:
         """Places of the passages by the end of the query of a second search that has read them."""
         return {next_query("", [passage]): place for place, passage in enumerate(self.passages)}
 
-    def rank(self, model: SentenceTransformer, queries: Sequence[Query], top: int) -> list[tuple[Passage, ...]]:
+    def rank(self, model: SentenceTransformer, questions: Sequence[str], top: int) -> list[tuple[Passage, ...]]:
         """Return each question's best passages, best first."""
-        scores = torch.from_numpy(Embedder(model).questions([query.question for query in queries])) @ self.vectors.T
+        scores = torch.from_numpy(Embedder(model).questions(list(questions))) @ self.vectors.T
         return [
             tuple(self.passages[place] for place in row)
             for row in scores.topk(min(top, len(self.passages))).indices.tolist()
@@ -125,7 +125,7 @@ def candidates(frame: Frame) -> list[dict[str, object]]:
     """Return the questions to label, spread over the sets, with the first passages by the untrained retriever."""
     chosen = [query for query in frame.queries if may_teach(query)]
     chosen = spread_by_id(chosen)[:TAUGHT]
-    first = frame.rank(load_encoder("embedded", TOKENS), chosen, TOP)
+    first = frame.rank(load_encoder("embedded", TOKENS), [query.question for query in chosen], TOP)
     return [candidate_row(query, passages) for query, passages in zip(chosen, first, strict=True)]
 
 
@@ -239,7 +239,8 @@ def train_all(
             rows = teacher_rows(labeled, RetrieverConfig())
             train(model, frame, rows, times * _TEMPERATURES.get(name, 0.2), seed)
         seconds = round(time.perf_counter() - began, 1)
-        questions = measured(frame.rank(model, tested, DEPTH), tested, MEASURES)
+        rankings = frame.rank(model, [query.question for query in tested], DEPTH)
+        questions = measured(rankings, tested, MEASURES)
         write_json(path, {"rows": len(rows), "seconds": seconds, "questions": questions})
         print(f"{path.stem}: {seconds} s", flush=True)
 

@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import gold_relevance
 from seper_reward.labels.rows import labeled_queries, read_label_rows
 from seper_reward.reports.tables import markdown_table
 from seper_reward.retrieval import Retriever, retrieve_hops
-from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments import query_side
@@ -54,8 +52,7 @@ class _QuerySide(Retriever):
     model: SentenceTransformer
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        scores = torch.from_numpy(Embedder(self.model).questions(list(questions))) @ self.frame.vectors.T
-        return [tuple(self.frame.passages[place] for place in row) for row in scores.topk(top_k).indices.tolist()]
+        return self.frame.rank(self.model, questions, top_k)
 
 
 def two_hop_questions(frame: Frame) -> list[Query]:
@@ -70,8 +67,8 @@ def candidates(frame: Frame) -> list[dict[str, object]]:
     chosen = [query for query in two_hop_questions(frame) if query_side.may_teach(query)]
     chosen = query_side.spread_by_id(chosen)[:TAUGHT]
     untrained = _QuerySide(frame, load_encoder("embedded", TOKENS))
-    found = retrieve_hops(untrained, [query.question for query in chosen], 2, TOP)
-    return [query_side.candidate_row(query, passages) for query, passages in zip(chosen, found, strict=True)]
+    rankings = retrieve_hops(untrained, [query.question for query in chosen], 2, TOP)
+    return [query_side.candidate_row(query, passages) for query, passages in zip(chosen, rankings, strict=True)]
 
 
 def targets(frame: Frame, folder: Path, name: str) -> tuple[list[LabeledQuery], Learn]:
