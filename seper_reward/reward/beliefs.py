@@ -70,7 +70,7 @@ class BeliefMemory:
             self._bytes = 0
 
     def recall(self, requests: Iterable[Asked]) -> Findings:
-        """Return the cached beliefs of questions, and what is missing."""
+        """Return the cached beliefs of questions, and the contexts without one."""
         distinct = merged(requests)
         keys = list(itertools.chain.from_iterable(map(_keys, distinct)))
         with self._lock:

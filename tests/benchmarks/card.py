@@ -25,7 +25,7 @@ from tabulate import tabulate
 from seper_reward.labels.load import load_labels
 from tests.benchmarks.common import finish, parser
 
-SHARED_BLOCK = "--block 16"  # questions, for several processes: each needs some blocks of its own
+SHARED_BLOCK = "--block 16"  # questions, for several processes: each needs several blocks
 #: processes, whether they share the GPU by MPS, and settings
 CASES = {
     "small batches": (1, False, "--block 16 --max_batch_tokens 32768"),

@@ -126,7 +126,7 @@ def measure(scorer: SePerScorer, shape: str, count: int) -> dict[str, float]:
     values.unit_registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
     scorer.entailment.unread("é")
     label(scorer, queries[:1])
-    if scorer.cache or shape == "rollouts":  # what rollouts answer, and what is read from the cache below
+    if scorer.cache or shape == "rollouts":  # answers of rollouts, and responses to read from the cache
         responses = scorer.responses(queries[1:])
     for each in (equality, values, seper_reward.judge.judge):  # what an earlier shape has left
         for function in vars(each).values():

@@ -1,4 +1,4 @@
-"""The embedded models tell the passages of the demo apart."""
+"""The embedded models distinguish the passages of the demo."""
 
 import json
 from pathlib import Path

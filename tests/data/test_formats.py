@@ -99,7 +99,7 @@ def test_read_queries_leaves_our_own_layout_as_it_is(capsys):
         ({"q": "Who?", "gold": {"value": "Ann", "aliases": ["Ann", "A. Lee"]}, "ctx": [{"body": "one"}], "n": 1},
          ["question=q", "answers=gold.aliases", "passages=ctx.body"],
          "Who?", ("Ann", "A. Lee"), ["one"], {"gold", "ctx", "n"}),
-        # what is named wins, the others are those of the layout
+        # a named column wins, the others are those of the layout
         ({**MARCO_ROW, "name": "Who is it?"}, ["question=name"],
          "Who is it?", ("Ida",), ["Sheep.", "Ida runs it."], {"query_type"}),
         # several columns are joined
@@ -108,7 +108,7 @@ def test_read_queries_leaves_our_own_layout_as_it_is(capsys):
          "Who?", ("Ann", "A. Lee"), ["one", "two", "three"], {"n"}),
         ({"Q": "Who?", "A": "May", "B": None, "P1": "", "P2": "four", "n": 2},
          ["question=Q", "answers=A", "answers=B", "passages=P1", "passages=P2"], "Who?", ("May",), ["four"], {"n"}),
-        # what is not named is metadata
+        # columns without a name are metadata
         ({"question": "Who?", "answers": ["Ann"], "paragraphs": ["Ann did."], "context": "A dispute."},
          ["passages=paragraphs"], "Who?", ("Ann",), ["Ann did."], {"context"}),
         # texts of lists

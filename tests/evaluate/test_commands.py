@@ -1,4 +1,4 @@
-"""Each evaluation and baseline as a whole command on tiny models: what it prints, its JSON and its figure."""
+"""Each evaluation and baseline as a whole command on tiny models: its output, JSON and figure."""
 
 import json
 

@@ -25,7 +25,7 @@ def played(options, *rounds, passages=4, **more):
 
 
 def written(asked):
-    """Return what was asked as a text: rounds by "|", requests of a round by ";", the passages shown as digits."""
+    """Return the requests as a text: rounds by "|", requests of a round by ";", the passages shown as digits."""
     texts = (
         [f"{ask.task} {''.join(map(str, ask.shown))} {ask.pseudo_answer}".strip() for ask in asks] for asks in asked
     )
