@@ -66,7 +66,8 @@ class Judge:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """All parts of the judge that decide a score; JSON-able."""
-        return {"entailment": self.model.name, "entailment_weights": self.model.weights_hash, "entailment_rules": RULES}
+        weights = self.model.weights_hash
+        return {"entailment": self.model.name, "entailment_weights": weights, "entailment_rules": RULES}
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> "Judged":
         """Judge pairs, each distinct one once; ``verbatim`` pairs know no rule, as in the official code of SePer."""

@@ -53,9 +53,8 @@ class ReaderJudge:
 
     def unread(self, text: str) -> frozenset[str]:
         """Return the words with a token that the tokenizer lacks; tokenizers of bytes lack none."""
-        tokenizer = self._sampler.tokenizer
-        words = [] if tokenizer.unk_token_id is None else text.split()
-        return frozenset(word for word in words if tokenizer.unk_token_id in token_ids(tokenizer, word))
+        words = text.split() if (unknown := self._sampler.tokenizer.unk_token_id) is not None else []
+        return frozenset(word for word in words if unknown in token_ids(self._sampler.tokenizer, word))
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return P(yes) and P(no) of distinct pairs, ``(n, 2)``, or the error of ``yes_probs``."""
