@@ -329,10 +329,15 @@ class EngineOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for address in [] if self.engine == ["vllm"] else self.engine:
+        for address in self.engine if self.on_servers else []:
             check_url("".join(split_address(address)[1]) or address)  # even unused ones end up in provenance and logs
         if len({model for model, _ in map(split_address, self.engine)}) > 1:
             raise ValueError(f"engine must name one model for all servers, got {', '.join(self.engine)}")
+
+    @property
+    def on_servers(self) -> bool:
+        """Whether the reader runs on servers, which return no likelihood of a question."""
+        return bool(self.engine) and self.engine != ["vllm"]
 
     @property
     def served_model(self) -> str:

@@ -33,7 +33,7 @@ def command(config: LabelOptions) -> str:
     folder = Path(config.output_dir)
     embeddings = None if config.dry_run else folder / "embeddings"
     fields: list[Field] = ["passages", "relevance"] if config.labeler == "gold" else ["passages"]
-    if needs_answers(config.labeler, by_question=not (config.engine or config.set_options)):
+    if needs_answers(config.labeler, by_question=not (config.on_servers or config.set_options)):
         fields.append("answers")
     retriever = partial(load_retriever, config.retriever, embeddings_dir=embeddings)
     needs = Needs(

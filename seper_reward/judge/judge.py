@@ -20,7 +20,7 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 15  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 16  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _MOST_UNREAD = 0.2  # share of words that only one of two texts has and that the model cannot read
@@ -30,6 +30,7 @@ _OPTION = re.compile(
     r"(?:(?:the )?(?:correct )?(?:answer|option|choice|it)(?: is|'s)?:? )?[(\[]?([A-J])(?:[)\]]?\.?|[)\].:]+ \S.*)",
     re.IGNORECASE,
 )
+_LETTERS = re.compile(r"(?<![^\s(\[])[A-J](?![^\s.,;:)\]])")
 _LETTERED = re.compile(r"[(\[]?[A-J][)\]]\s+(?=\S)")
 _UNIT = re.compile(r"\d\s?[^\W\d_]{2}")  # of two letters: 3D is 3d
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
@@ -124,7 +125,10 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair | None:
     """
     question, premise, hypothesis = pair
     if letter := _LETTER.fullmatch(plain(hypothesis)):
-        return bool((option := _OPTION.fullmatch(plain(premise))) and option[1].upper() == letter[1])
+        if option := _OPTION.fullmatch(plain(premise)):
+            return option[1].upper() == letter[1]
+        if set(_LETTERS.findall(premise)) != {letter[1]}:  # B or D
+            return False
     if (lettered := _LETTERED.match(premise)) and not _LETTERED.match(hypothesis):
         premise = premise[lettered.end() :]
     if equal(premise, hypothesis):

@@ -251,18 +251,6 @@ def test_unread_scripts_are_those_without_words_in_the_vocabulary(tiny_judge, em
     assert tiny_judge.unread("서울 🙂") == {"서울", "🙂"}
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_columns_are_padded_as_by_the_tokenizer(side, tiny_judge, monkeypatch):
-    monkeypatch.setattr(tiny_judge.tokenizer, "padding_side", side)
-    inputs = inputs_of(tiny_judge, monkeypatch)
-    pairs = [Pair("Who?", "Ida Voss", "Ida"), Pair("Where was the old mill?", "in Hallow", "Osk")]
-    tiny_judge.probs(pairs)
-    encoded = tiny_judge.encode([grid[0][0] for grid in tiny_judge.parts(pairs)])
-    expected = tiny_judge.tokenizer.pad(encoded, return_tensors="pt")
-    assert inputs[0].keys() == expected.keys()
-    assert all(torch.equal(inputs[0][name], column) for name, column in expected.items())
-
-
 def test_a_judge_without_a_padding_token_is_named(tiny_judge, monkeypatch):
     scorer = tiny_judge
     monkeypatch.setattr(type(scorer.tokenizer), "pad_token_id", None, raising=False)

@@ -37,7 +37,7 @@ class Questions(NamedTuple):
 
 def read_questions(config: RankingConfig) -> Questions:
     """Read the questions, and split them."""
-    needed = needs_answers(config.labeler, by_question=not (config.engine or config.set_options))
+    needed = needs_answers(config.labeler, by_question=not (config.on_servers or config.set_options))
     queries, corpus = read_source(config.input, config.corpus, config, answers_needed=needed)
     return questions_by_split(spread(queries, config.limit), corpus, config)
 
