@@ -1,4 +1,4 @@
-"""All options: settings of commands, and arguments of classes. Defaults, help texts and ranges stand here only.
+"""Options of commands, and arguments of classes; those of baselines and trainers alone are in their folders.
 
 A command's options inherit the options of its parts, and a class takes them as they are, by the type of its part.
 Names are flat; commands and trainers read them from flags and YAML files with TRL's parser (``runtime.parser``).

@@ -1,4 +1,4 @@
-"""SePerScorer: composes reader and estimators."""
+"""SePerScorer: composes reader, judge and estimator."""
 
 import copy
 import difflib

@@ -422,7 +422,7 @@ class LabeledQuery:
 
     Attributes:
         query: The query, with the P labelled passages.
-        labels: P numbers: above 0 the passage helps, 0 is as good as no passage, below 0 it harms.
+        labels: P numbers, higher for a better passage. By ΔSePer, 0 is as good as no passage, and below 0 it harms.
         std_errors: P standard errors of the labels; 0 if the labeler estimates none.
         baseline_error: Standard error of the measure without a passage. The measure is subtracted from all P labels,
             so its error is part of all ``std_errors``, and cancels in differences of labels.

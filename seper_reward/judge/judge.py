@@ -1,7 +1,8 @@
 """Judge: decides how far one answer entails another, by equality and values, else by a model.
 
-A rule never calls two texts equal after deleting something that distinguishes answers, and refuses only if a value
-parser has read both texts, or if the text lacks a digit or sign of the answer. All else is the model's.
+A rule never calls two texts equal after deleting something that distinguishes answers. It refuses if a value parser
+has read both texts, if the text lacks a digit or sign of the answer or has its numbers in another order, or for the
+letter of another option. All else is the model's.
 """
 
 import functools

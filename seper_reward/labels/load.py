@@ -86,7 +86,7 @@ class Labels:
                 (query, docs, labels) or ``"flat"`` (query, passage, label), see ``FORMS`` of ``labels.export``;
                 ``None`` for the label rows themselves.
             label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
-            margin: Least label of a positive passage, and least distance of a negative below the positive.
+            margin: Least evidence of a positive passage, and least distance of a negative below the positive.
 
         Raises:
             ValueError: The rows have no such label, the form is unknown, or no question gives a row.

@@ -125,7 +125,7 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
 def triplets(labeled: LabeledQuery, *, margin: float = POSITIVE) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
-    A positive has evidence of at least ``margin``, and by more than that more than the negative; see ``pairs``.
+    A positive has evidence of at least ``margin``, and exceeds that of the negative by more than ``margin``.
     """
     passages, labels, sure = labeled.query.passages, labeled.labels, evidence(labeled)
     for better, worse in pairs(labeled):

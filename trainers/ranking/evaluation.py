@@ -35,7 +35,7 @@ Rankings = Sequence[tuple[Passage, ...]]
 
 @dataclass(frozen=True)
 class RankingReaders:
-    """The readers for measuring rankings with ``top_k`` passages; only the first was also used for labelling."""
+    """The readers for measuring rankings with ``top_k`` passages; the first is the one that labels by ΔSePer use."""
 
     scorers: Mapping[str, SePerScorer]
     top_k: int = 1
