@@ -59,7 +59,7 @@ class RankingRun(NamedTuple):
 def begin(
     config: Config, arguments: BaseTrainingArguments, read: Callable[[Config], Questions] = read_questions
 ) -> RankingRun:
-    """Read the questions; load the labelling scorer, with a cache (default: in the run's folder), and other readers."""
+    """Read the questions; load the labelling scorer, with a cache (default: in the run's folder), and all readers."""
     folder = Path(arguments.output_dir)
     fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
     if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
