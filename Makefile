@@ -67,11 +67,6 @@ tables: setup  ## make the paper's tables on slices of ../shared/data, into runs
 
 runs/tables/%.md: configs/tables/%.yaml
 	mkdir -p $(@D)
-	$(BIN)/seper-reward evaluate $* --config $< > $@.part
-	mv $@.part $@
-
-runs/tables/compression.md runs/tables/workflows.md: runs/tables/%.md: configs/tables/%.yaml
-	mkdir -p $(@D)
 	$(BIN)/seper-reward baseline $* --config $< > $@.part
 	mv $@.part $@
 

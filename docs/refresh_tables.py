@@ -1,23 +1,16 @@
 """Put the tables of `make marks` into pages: python docs/refresh_tables.py results readme.
 
-Between `<!-- NAME -->` and `<!-- end of NAME -->` stands NAME.md of the page's folder, or its paragraphs that `SHOWN`
-names.
-The sentences around a table are written by hand: read them again when its numbers change. Figures are copied, too.
+Between `<!-- NAME -->` and `<!-- end of NAME -->` stands NAME.md of runs/marks. The sentences around a table are
+written by hand: read them again when its numbers change.
 """
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-RUNS = DOCS.parent / "runs"
-PAGES = {
-    "results": (DOCS / "results.md", RUNS / "marks"),
-    "readme": (DOCS.parent / "README.md", RUNS / "marks"),
-}
-# Paragraphs of a long file that the page shows, counted from 0; a table is one paragraph.
-SHOWN = {"correlation": (0,)}
+MARKS = DOCS.parent / "runs" / "marks"
+PAGES = {"results": DOCS / "results.md", "readme": DOCS.parent / "README.md"}
 
 
 def refreshed(page: str, folder: Path) -> str:
@@ -29,7 +22,7 @@ def refreshed(page: str, folder: Path) -> str:
 
     def block(match: re.Match[str]) -> str:
         name = match[1]
-        text = shown(name, squeezed((folder / f"{name}.md").read_text(encoding="utf-8").strip()))
+        text = squeezed((folder / f"{name}.md").read_text(encoding="utf-8").strip())
         return f"<!-- {name} -->\n\n{text}\n\n<!-- end of {name} -->"
 
     return re.sub(r"<!-- (\w+) -->.*?<!-- end of \1 -->", block, page, flags=re.DOTALL)
@@ -42,23 +35,10 @@ def squeezed(text: str) -> str:
     )
 
 
-def shown(name: str, text: str) -> str:
-    """Return the paragraphs of a table's text that the page shows: those in `SHOWN`, or all.
-
-    Raises:
-        IndexError: The text has fewer paragraphs than `SHOWN` names.
-    """
-    paragraphs = text.split("\n\n")
-    return "\n\n".join(paragraphs[place] for place in SHOWN.get(name, range(len(paragraphs))))
-
-
 def main(names: list[str]) -> int:
-    """Refresh the pages of these names and their figures; return 0."""
-    for page, folder in (PAGES[name] for name in names or PAGES):
-        text = refreshed(page.read_text(encoding="utf-8"), folder)
-        for name in re.findall(r"figures/table-(\w+)\.svg", text):
-            shutil.copy(folder / f"{name}.svg", DOCS / "figures" / f"table-{name}.svg")
-        page.write_text(text, encoding="utf-8")
+    """Refresh the pages of these names, all by default; return 0."""
+    for page in (PAGES[name] for name in names or PAGES):
+        page.write_text(refreshed(page.read_text(encoding="utf-8"), MARKS), encoding="utf-8")
     return 0
 
 

@@ -63,7 +63,6 @@ RETRIEVER_HELP = (
     "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several joined by plus signs, whose "
     "results are merged: bm25+minilm."
 )
-PASSAGES_HELP = "Number of passages per question: the relevant ones, then the first of the rest (default: all)."
 TRACKING_HELP = (
     "Tracker to log to: none, or wandb (also with WANDB_MODE=offline; a resumed run continues there). Only trainers "
     "take the other trackers of transformers."
@@ -879,18 +878,6 @@ class ServeOptions(CompletionOptions, WeightOptions, ScorerOptions):
         super().__post_init__()
         if not 1 <= self.port <= 65535:
             raise ValueError(f"port must be in [1, 65535], got {self.port}")
-
-
-class CorrelationOptions(KnownOptions, PlotOptions, EvaluationOptions):
-    """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
-
-    file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
-    passages_per_question: int | None = setting(None, PASSAGES_HELP)
-    llm_judge: str = setting(
-        "none",
-        "Language model whose verdicts on the responses are a further measure: none, reader (the reader itself), a "
-        "hub id, a folder, or TOKENIZER@URL for the model of a server.",
-    )
 
 
 class CounterfactualOptions(MarkedOptions):

@@ -101,7 +101,7 @@ def test_output_that_is_not_utf8_has_replacements(words, monkeypatch, encoding):
     ("arguments", "message"),
     [
         (["lable"], "unknown command 'lable'; did you mean 'label'?"),
-        (["evaluate", "corelation", "--seed", "1"], "'evaluate corelation'; did you mean 'evaluate correlation'?"),
+        (["baseline", "corelation", "--seed", "1"], "'baseline corelation'; did you mean 'baseline correlation'?"),
         (["evaluate"], "unknown command 'evaluate'; did you mean 'evaluate "),
         (["--seed", "1"], "unknown command '--seed'; expected one of label, demo, audit-searches, "),
         (["train", "retreiver", "--seed", "1"], "'train retreiver'; did you mean 'train retriever'?"),

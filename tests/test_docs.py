@@ -28,8 +28,8 @@ NUMBER = r"([-+]?\d+\.\d+)"
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     *("label", "demo", "audit-searches", "doctor", "export", "init", "merge-reader", "report", "serve"),
-    *(f"evaluate {name}" for name in ("correlation", "counterfactual", "credit", "judge", "labels", "retrievers")),
-    *(f"baseline {name}" for name in ("compression", "eor", "erag", "item", "workflows")),
+    *(f"evaluate {name}" for name in ("counterfactual", "credit", "judge", "labels", "retrievers")),
+    *(f"baseline {name}" for name in ("compression", "correlation", "eor", "erag", "item", "workflows")),
     *(f"train {recipe}" for recipe in RECIPES),
 ]
 FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode", "--enable-lora", "--no-deps"}  # of vLLM and pip

@@ -41,7 +41,7 @@ COMMANDS = {
     "baseline item": f"{FILE} --judges vanilla:form=pointwise contains",
     "baseline compression": f"{FILE} --readers {{reader}} --depths 1 --candidates 3 --rerankers none",
     "baseline workflows": f"{FILE} --max_searches 2 --top_k 1",
-    "evaluate correlation": FILE,
+    "baseline correlation": FILE,
     "evaluate counterfactual": FILE,
     "evaluate retrievers": f"{FILE} --retrievers bm25 --depths 1 2",
     "evaluate judge": f"--file {{verdicts}} --json out.json {JUDGE}",

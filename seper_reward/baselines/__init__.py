@@ -1,1 +1,1 @@
-"""Published methods next to ΔSePer that query a reader: workflows, compression, and ensembles of retrievers."""
+"""The papers' comparisons, a file each: SePer's own tables, and methods of others next to ΔSePer."""

@@ -3,9 +3,12 @@
 from typing import Literal
 
 from seper_reward.options import (
+    MARKED_HELP,
     Count,
     DepthsOptions,
+    EvaluationOptions,
     GradedOptions,
+    KnownOptions,
     MarginOptions,
     Options,
     PlotOptions,
@@ -37,6 +40,20 @@ class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOp
         super().__post_init__()
         if self.candidates < max(self.depths):
             raise ValueError(f"candidates must be at least the greatest of depths, got {self.candidates}")
+
+
+class CorrelationOptions(KnownOptions, PlotOptions, EvaluationOptions):
+    """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
+
+    file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
+    passages_per_question: int | None = setting(
+        None, "Number of passages per question: the relevant ones, then the first of the rest (default: all)."
+    )
+    llm_judge: str = setting(
+        "none",
+        "Language model whose verdicts on the responses are a further measure: none, reader (the reader itself), a "
+        "hub id, a folder, or TOKENIZER@URL for the model of a server.",
+    )
 
 
 class EoROptions(PlotOptions, RetrievalOptions):

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
+from seper_reward.baselines.measures import right_by_judge
 from seper_reward.baselines.voting import SIMILARITIES, Similarity, VoteOptions, VoteWeights, vote_scores, winners
 from seper_reward.data.answers import abstains, exact_match, holds_answer, normalize_answer
-from seper_reward.evaluate.measures import right_by_judge
 from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.judge.judge import Judge
 from seper_reward.options import check_template

@@ -19,13 +19,13 @@ import torch
 from tqdm.auto import tqdm
 
 from seper_reward import SePerScorer
+from seper_reward.baselines.correlation import choose_passages
 from seper_reward.data.inputs import load_input
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
 from seper_reward.estimators.draws import difference, drawn_by_mass, drawn_by_weight, estimate
 from seper_reward.estimators.seper import response_weights
-from seper_reward.evaluate.correlation import choose_passages
 from seper_reward.types import Estimate, Leaf, Pair, Query, Responses, unwrap
 from tests.benchmarks.common import NQ, SHARED, finish, parser
 

@@ -13,7 +13,7 @@ from tests.tiny_models import lane_rows
     ("words", "shown", "numbers"),
     [
         (
-            "evaluate correlation --llm_judge reader --leave_out_known true --plot PLOT",
+            "baseline correlation --llm_judge reader --leave_out_known true --plot PLOT",
             "questions (n=9)",
             {"files questions n": 9, "files questions known_left_out": 0, "files questions contexts llm_judge": 9},
         ),
@@ -83,7 +83,7 @@ def test_item_command_without_gold_answers(tiny_reader, tiny_entailment, tmp_pat
 
 
 def test_correlation_command_needs_different_files(capsys):
-    assert main(["evaluate", "correlation"]) == 2
+    assert main(["baseline", "correlation"]) == 2
     assert "file is required" in capsys.readouterr().err
-    assert main(["evaluate", "correlation", "--file", __file__, __file__]) == 2
+    assert main(["baseline", "correlation", "--file", __file__, __file__]) == 2
     assert "expected different files" in capsys.readouterr().err

@@ -280,13 +280,17 @@ def lead(one: np.ndarray, two: np.ndarray) -> str:
 def trained_values(
     folder: Path, names: Sequence[str], measured_by: Iterable[str]
 ) -> tuple[dict[str, dict[str, np.ndarray]], np.ndarray]:
-    """Return each label's measures, (S, Q), of a retriever without seeds (Q,), and the sets of the questions."""
+    """Return each label's measures, (S, Q), of a retriever without seeds (Q,), and the sets of the questions.
+
+    Measures that a question lacks are left out.
+    """
     values, sets = {}, np.array([])
     for name in names:
         runs = [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))]
         if runs:
             sets = np.array([row["set"] for row in runs[0]])
-            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in measured_by}
+            shared = [key for key in measured_by if all(key in row for run in runs for row in run)]
+            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in shared}
             values[name] = measures if len(runs) > 1 else {key: rows[0] for key, rows in measures.items()}
     return values, sets
 

@@ -5,6 +5,7 @@
     seper-reward label --input runs/pooled/hops/candidates.jsonl --label seper_gain --sets conditional \
         --max_passage_tokens 128 --output_dir runs/pooled/hops/seper_gain --cache runs/pooled/hops/cache.sqlite
     python -m tests.benchmarks.experiments.two_hops train --folder runs/pooled
+    python -m tests.benchmarks.experiments.answers runs/pooled/hops/trained --top 2 --reader runs/qwen
     python -m tests.benchmarks.experiments.two_hops table --folder runs/pooled
 
 The same command with another ``--label`` labels by ``question_gain``, ``delta_belief`` or ``delta_seper``. As in
@@ -30,6 +31,7 @@ from seper_reward.retrieval import Retriever, retrieve_hops
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments import query_side
+from tests.benchmarks.experiments.answers import MEASURES as ANSWERS
 from tests.benchmarks.experiments.query_side import DEPTH, SEEDS, TAUGHT, TOKENS, TOP, UNTRAINED, Frame, lead
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
@@ -106,18 +108,19 @@ def train_all(frame: Frame, folder: Path) -> None:
 
 def table(folder: Path) -> str:
     """Return Markdown: the measures by label, of all questions and by set, and the leads of the first label."""
-    values, sets = query_side.trained_values(folder / "trained", (*LABELS, UNTRAINED, ONCE), _MEASURES)
+    values, sets = query_side.trained_values(folder / "trained", (*LABELS, UNTRAINED, ONCE), (*_MEASURES, *ANSWERS))
     chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     best, rows = values[LABELS[0]], []
+    shown = [name for name in best if name != "recall@20"]
     for name, measures in values.items():
         cells = [
             " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values())
             for places in chosen.values()
         ]
-        leads = ["" if name == LABELS[0] else lead(best[key], measures[key]) for key in list(_MEASURES)[:2]]
+        leads = ["" if name == LABELS[0] else lead(best[key], measures[key]) for key in shown]
         rows.append([name, *cells, *leads])
-    return markdown_table([" / ".join(_MEASURES), *header, "lead in recall@2", "lead in recall@5"], rows)
+    return markdown_table([" / ".join(best), *header, *(f"lead in {name}" for name in shown)], rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -9,8 +9,8 @@ import torch
 from scipy.stats import pearsonr
 
 from seper_reward import SePerScorer
+from seper_reward.baselines.correlation import choose_passages, contexts_of, correlation, unknown_to
 from seper_reward.cli import main
-from seper_reward.evaluate.correlation import choose_passages, contexts_of, correlation, unknown_to
 from seper_reward.judge.judge import Judge
 from seper_reward.types import Passage, Query, Responses
 from tests.helpers import ScriptedModel, ScriptedSampler, as_query, write_rows
@@ -46,7 +46,7 @@ def test_correlation_command_agrees_with_scipy(tiny_reader, tiny_entailment, tin
     records = records_of(4)
     path = write_rows(tmp_path / "qa.jsonl", records)
     words = arguments(tiny_reader, tiny_entailment, path, tmp_path / "out.json")
-    assert main(["evaluate", "correlation", "--limit", "3", "--passages_per_question", "3", *words]) == 0
+    assert main(["baseline", "correlation", "--limit", "3", "--passages_per_question", "3", *words]) == 0
     result = json.loads((tmp_path / "out.json").read_text())["files"]["qa"]
     queries = [choose_passages(as_query(record), 3) for record in records[:3]]
     utilities = [judged for row in tiny_scorer.utilities(queries) for judged in row]

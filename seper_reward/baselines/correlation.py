@@ -1,4 +1,4 @@
-"""Correlate ΔSePer and other measures with people's marks of relevance."""
+"""Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
 import itertools
 import math
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from seper_reward.baselines.measures import Measures
+from seper_reward.baselines.options import CorrelationOptions
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, by_name, marked_questions, reporting
 from seper_reward.data.answers import exact_match
 from seper_reward.data.marks import relevance_of
-from seper_reward.evaluate.measures import Measures
 from seper_reward.judge.judge import Judge
-from seper_reward.options import CorrelationOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import markdown_table, questions_text
@@ -30,7 +30,7 @@ from seper_reward.statistics import (
 )
 from seper_reward.types import Asked, Passage, Query, UnscorableError
 
-_NAME = "evaluate correlation"
+_NAME = "baseline correlation"
 _DELTA_SEPER = ("delta_seper_soft", "delta_seper_hard")
 
 
@@ -102,7 +102,7 @@ class CorrelationByFile(Record):
 
 
 def command(config: CorrelationOptions) -> str:
-    """Run ``seper-reward evaluate correlation``."""
+    """Run ``seper-reward baseline correlation``."""
     if not config.file:
         raise ValueError("--file is required: questions whose passages have the field 'relevant'")
     sets = {

@@ -1,0 +1,69 @@
+"""Does a reader answer better with the passages of a trained retriever? SePer and exact match with the first ones.
+
+    python -m tests.benchmarks.experiments.answers runs/pooled/hops/trained --top 2 --reader runs/qwen
+
+goes through the finished trainings of ``two_hops`` or ``query_side``, whose rankings are in this folder, and adds two
+measures to each question: SePer of the reader with the first passages, and the expected exact match of its responses.
+The reader should be another than the one that labelled. Contexts that rankings have in common are measured once, and a
+stopped run resumes from ``--cache``.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.evaluate.measuring import measured
+from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Passage
+from tests.benchmarks.experiments.query_side import TOKENS, Frame
+
+MEASURES = ("seper", "exact match")
+
+
+def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
+    """Add both measures to each question of the trainings in a folder.
+
+    Raises ``ValueError`` if the reader cannot read a question: the means of the table are of all of them.
+    """
+    trainings = {path: read_json(path) for path in sorted(trained.glob("*.json"))}
+    queries = {query.id: query for query in frame.queries}
+    contexts: dict[str, list[tuple[Passage, ...]]] = {}
+    for training in trainings.values():
+        for question in training["questions"]:
+            contexts.setdefault(question["id"], []).append(_first(frame, question, top))
+    chosen = [queries[name] for name in contexts]
+    by_question = dict(zip(contexts, measured(scorer, chosen, list(contexts.values())), strict=True))
+    beliefs = {name: by_context for name, by_context in by_question.items() if by_context is not None}
+    if unread := sorted(by_question.keys() - beliefs):
+        raise ValueError(f"expected a reader that can read all questions, got too long ones: {', '.join(unread)}")
+    for path, training in trainings.items():
+        for question in training["questions"]:
+            belief = beliefs[question["id"]][_first(frame, question, top)]
+            matches = expected_metric(belief, queries[question["id"]].answers, exact_match)
+            question |= dict(zip(MEASURES, (belief.seper, matches), strict=True))
+        write_json(path, training)
+
+
+def _first(frame: Frame, question: dict[str, list[str]], top: int) -> tuple[Passage, ...]:
+    return tuple(frame.corpus[name] for name in question["passages"][:top])
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure the trainings of a folder."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("trained", type=Path, help="folder of finished trainings")
+    made.add_argument(
+        "--folder", type=Path, default=Path("runs/pooled"), help="folder of the corpus and the questions"
+    )
+    made.add_argument("--top", type=int, required=True, help="number of passages that the reader sees")
+    made.add_argument("--reader", default="runs/qwen", help="reader, as in `seper-reward label`")
+    made.add_argument("--cache", default="runs/pooled/answers.sqlite", help="cache of its responses")
+    words = made.parse_args(argv)
+    scorer = SePerScorer.from_pretrained(words.reader, cache=words.cache, max_passage_tokens=TOKENS)
+    answer(words.trained, Frame(words.folder), scorer, words.top)
+
+
+if __name__ == "__main__":
+    main()
