@@ -13,7 +13,7 @@ import torch
 
 from seper_reward.data.queries import parse_query
 from seper_reward.data.rows import clean, shown
-from seper_reward.estimators.belief import belief, pairs_of
+from seper_reward.estimators.belief import belief, pairs_of, reverse_pairs
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.estimators.utility import utility
 from seper_reward.judge.entailment import EntailmentScorer
@@ -308,8 +308,9 @@ class SePerScorer:
 
 def beliefs_of(judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, Answers, Responses]]) -> list[Belief]:
     """Compute the belief in each answer from the responses to its question in one context; all share batches."""
-    pairs = [pair for sample in sampled for pair in sorted(pairs_of(estimator, *sample))]
-    judged = judge.probs(pairs, verbatim=estimator.judged_texts == "verbatim")
+    probs = functools.partial(judge.probs, verbatim=estimator.judged_texts == "verbatim")
+    judged = probs([pair for sample in sampled for pair in sorted(pairs_of(estimator, *sample))])
+    judged |= probs([pair for sample in sampled for pair in sorted(reverse_pairs(estimator, *sample, judged))])
     with timed("clustering"):
         return [belief(estimator, *sample, judged) for sample in sampled]
 

@@ -1,6 +1,7 @@
 """The pairs of texts to be judged for a belief, and the belief computed from their scores: pure functions."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -22,25 +23,35 @@ from seper_reward.types import Answers, Belief, Pair, Responses
 
 
 class Judgements(Protocol):
-    """Class probabilities of the pairs of ``pairs_of``."""
+    """Class probabilities of the pairs of ``pairs_of`` and ``reverse_pairs``."""
+
+    def rows(self, pairs: Sequence[Pair]) -> Tensor:
+        """Return the class probabilities of pairs, ``(n, K)``."""
 
     def table(self, question: str, premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
         """Return the class probabilities of all premises and hypotheses, ``(premises, hypotheses, K)``."""
 
 
 def pairs_of(options: Estimator, question: str, answers: Answers, sampled: Responses) -> set[Pair]:
-    """Return the pairs that decide a belief: of responses and answers, and of all drawn responses."""
+    """Return the pairs that decide a belief: of responses and answers, and of drawn responses in one direction."""
     drawn = set(sampled.texts)
     texts = drawn | {leaf.text for leaf in sampled.known_leaves}
     forward = {Pair(question, text, alias) for text in texts for alias in answers}
     backward = {Pair(question, alias, text) for _, text, alias in forward} if _reads_backward(options) else set()
-    return forward | backward | {Pair(question, one, two) for one in drawn for two in drawn}
+    return forward | backward | _one_way(question, drawn)
+
+
+def reverse_pairs(
+    options: Estimator, question: str, answers: Answers, sampled: Responses, judged: Judgements
+) -> set[Pair]:
+    """Return the other direction of those pairs of drawn responses that agree: a link needs both."""
+    return set(map(_reverse, _agreeing(options, _one_way(question, sampled.texts), judged)))
 
 
 def belief(options: Estimator, question: str, answers: Answers, sampled: Responses, judged: Judgements) -> Belief:
     """Compute the belief in the gold answer, which has A aliases, from S sampled responses.
 
-    ``judged`` are the judged pairs of ``pairs_of``.
+    ``judged`` are the judged pairs of ``pairs_of`` and of ``reverse_pairs``.
     """
     draws = weigh(options, sampled)
     texts = draws.responses.texts
@@ -79,11 +90,28 @@ def response_clusters(
 
     The first ``drawn`` texts were drawn (default: all); each of the others is a cluster of its own.
     """
-    drawn = len(texts) if drawn is None else drawn
+    drawn_texts = texts[:drawn]
+    forward = _agreeing(options, _one_way(question, drawn_texts), judged)
+    backward = _agreeing(options, set(map(_reverse, forward)), judged)
+    linked = backward | set(map(_reverse, backward))
     entails = torch.zeros(len(texts), len(texts), dtype=torch.bool)  # (S, S)
-    responses = list(texts[:drawn])
-    entails[:drawn, :drawn] = _agreement(options)(judged.table(question, responses, responses)) >= _threshold(options)
+    for (i, one), (j, two) in itertools.product(enumerate(drawn_texts), repeat=2):
+        entails[i, j] = Pair(question, one, two) in linked
     return cluster_ids(entails, options.clusters)
+
+
+def _one_way(question: str, texts: Iterable[str]) -> set[Pair]:
+    return {Pair(question, *both) for both in itertools.combinations_with_replacement(sorted(set(texts)), 2)}
+
+
+def _reverse(pair: Pair) -> Pair:
+    return Pair(pair.question, pair.hypothesis, pair.premise)
+
+
+def _agreeing(options: Estimator, pairs: Collection[Pair], judged: Judgements) -> set[Pair]:
+    """Return the pairs whose premise entails the hypothesis."""
+    agreement = _agreement(options)(judged.rows(list(pairs)))
+    return set(itertools.compress(pairs, (agreement >= _threshold(options)).tolist()))
 
 
 def weigh(options: Estimator, sampled: Responses) -> Draws:

@@ -90,28 +90,31 @@ class Judge:
         kind = "entailment_verbatim" if verbatim else "entailment"
         scores = dict(zip(claims, answers_through(self.cache, kind, self.model, claims, compute), strict=True))
         certain = torch.eye(self.model.classes)[[0, -1]].tolist()  # entailment, contradiction
-        probs = [scores[claim] if isinstance(claim, Pair) else certain[0 if claim else 1] for claim in ruled]
-        return Judged({pair: at for at, pair in enumerate(distinct)}, torch.tensor(probs).view(-1, self.model.classes))
+        probs = (scores[claim] if isinstance(claim, Pair) else certain[0 if claim else 1] for claim in ruled)
+        return Judged(dict(zip(distinct, probs, strict=True)), self.model.classes)
 
 
 class Judged:
-    """Class probabilities ``(n, K)`` of pairs, entailment first."""
+    """Probabilities of the K classes by pair, entailment first."""
 
-    def __init__(self, places: dict[Pair, int], probs: Tensor) -> None:
-        self._places, self._probs = places, probs
+    def __init__(self, probs: dict[Pair, list[float]], classes: int) -> None:
+        self._probs, self._classes = probs, classes
+
+    def __or__(self, other: "Judged") -> "Judged":
+        """Return the pairs of both."""
+        return Judged(self._probs | other._probs, self._classes)
 
     def __getitem__(self, pair: Pair) -> float:
         """Return the probability that the premise of a pair entails its hypothesis."""
-        return float(self._probs[self._places[pair], 0])
+        return self._probs[pair][0]
 
     def rows(self, pairs: Sequence[Pair]) -> Tensor:
         """Return the class probabilities of pairs, ``(n, K)``."""
-        return self._probs[[self._places[pair] for pair in pairs]]
+        return torch.tensor([self._probs[pair] for pair in pairs]).view(-1, self._classes)
 
     def table(self, question: str, premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
         """Return the class probabilities of all premises and hypotheses, ``(premises, hypotheses, K)``."""
-        places = [[self._places[Pair(question, one, two)] for two in hypotheses] for one in premises]
-        return self._probs[torch.tensor(places)]
+        return torch.tensor([[self._probs[Pair(question, one, two)] for two in hypotheses] for one in premises])
 
 
 def decide(pair: Pair, model: PairModel) -> bool | Pair | None:

@@ -40,6 +40,18 @@ def test_only_the_default_equates_texts(name, expected):
     assert belief.seper == pytest.approx(expected)
 
 
+def test_the_other_direction_is_judged_if_the_first_agrees():
+    """Ann entails both others; of these only Bob entails Ann."""
+    agreeing = {("Ann", "Bob"), ("Ann", "Cid"), ("Bob", "Ann")}
+    model = ScriptedModel(lambda pair: 0.9 if pair[1:] in agreeing else 0.1)
+    sampled = responses(Cid=0.2, Bob=0.3, Ann=0.4)
+    (belief,) = beliefs_of(Judge(model), Estimator(), [(QUESTION, ("Ida",), sampled)])
+    asked = [{pair[1:] for pair in batch} for batch in model.asked]
+    assert asked[0] == {*((text, "Ida") for text in sampled.texts), ("Ann", "Bob"), ("Ann", "Cid"), ("Bob", "Cid")}
+    assert asked[1:] == [{("Bob", "Ann"), ("Cid", "Ann")}]
+    assert dict(zip(belief.responses, belief.cluster_ids, strict=True)) == {"Cid": 0, "Bob": 1, "Ann": 1}
+
+
 def ann_and_bob(pair):
     """Ann and Bob mean the same; Ann is right by .95, Bob by .3, and the gold answer surely entails both."""
     right = {("Ann", "Ida"): 0.95, ("Bob", "Ida"): 0.3}
