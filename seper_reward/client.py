@@ -147,9 +147,9 @@ def belief_json(belief: Belief) -> dict[str, Any]:
     return {**to_json(belief, exclude={"sampled"}), "responses": belief.responses}
 
 
-def belief_from_json(row: Mapping[str, Any]) -> Belief:
+def belief_from_json(values: Mapping[str, Any]) -> Belief:
     """Return the record of values by ``belief_json``."""
-    return replace(from_json(Belief, row), sampled=Responses(tuple(row["responses"]), ()))
+    return replace(from_json(Belief, values), sampled=Responses(tuple(values["responses"]), ()))
 
 
 def _parts(questions: Sequence[_Question], tokens: Callable[[_Question], int]) -> Iterator[list[_Question]]:

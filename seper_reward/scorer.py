@@ -193,7 +193,7 @@ class SePerScorer:
         """
         if isinstance(queries, Query | Mapping):
             raise TypeError("utilities needs a list of records, got one record; write utilities([record])")
-        records = [parse_query(clean(row)).whole for row in queries]
+        records = [parse_query(clean(query)).whole for query in queries]
         requests = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
         measured = (unwrap(result).beliefs for result in self.measure(requests))
         return [
@@ -233,14 +233,14 @@ class SePerScorer:
 
     def _measured(self, batch: Sequence[Asked]) -> list[Measured | UnscorableError]:
         sampled = self.responses(batch)
-        rows = [
+        valid = [
             (request, draws, self._judged_answers(request, draws))
             for request, draws in zip(batch, sampled, strict=True)
             if not isinstance(draws, UnscorableError)
         ]
-        contexts = [(request.question, answers, responses) for request, draws, answers in rows for responses in draws]
+        contexts = [(request.question, answers, responses) for request, draws, answers in valid for responses in draws]
         beliefs = iter(beliefs_of(self.judge, self.estimator, contexts))
-        stated = [Stated(request.question, text, answers) for request, _, answers in rows for text in request.texts]
+        stated = [Stated(request.question, text, answers) for request, _, answers in valid for text in request.texts]
         supports = iter(mutual_supports(self.judge, stated))
         return [
             draws

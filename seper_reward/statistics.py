@@ -104,10 +104,10 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
 
 def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[[np.ndarray], float]) -> Statistic:
     """Return a statistic of row numbers; ``questions`` are those of the rows."""
-    rows: dict[Hashable, list[int]] = {}
-    for row, question in enumerate(questions):
-        rows.setdefault(question, []).append(row)
-    groups = [np.array(numbers) for numbers in rows.values()]
+    by_question: dict[Hashable, list[int]] = {}
+    for number, question in enumerate(questions):
+        by_question.setdefault(question, []).append(number)
+    groups = [np.array(numbers) for numbers in by_question.values()]
 
     def drawn(numbers: np.ndarray) -> float:
         return statistic(np.concatenate([groups[number] for number in numbers]))

@@ -28,10 +28,10 @@ class _InJson:
         return core_schema.no_info_before_validator_function(self.read, handler(source), serialization=written)
 
 
-def _as_tensors(rows: Iterable[Any]) -> tuple[Any, ...]:
+def _as_tensors(values: Iterable[Any]) -> tuple[Any, ...]:
     import torch
 
-    return tuple(map(torch.as_tensor, rows))
+    return tuple(map(torch.as_tensor, values))
 
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
     TokenLogProbs = tuple[Tensor, ...]
 else:
-    TokenLogProbs = Annotated[tuple[Any, ...], _InJson(_as_tensors, lambda rows: [row.tolist() for row in rows])]
+    TokenLogProbs = Annotated[
+        tuple[Any, ...], _InJson(_as_tensors, lambda tensors: [tensor.tolist() for tensor in tensors])
+    ]
 #: A natural-log probability; -inf, which JSON does not support, is null there.
 LogProb = Annotated[
     float,
@@ -197,7 +199,7 @@ class Responses:
     @property
     def log_probs(self) -> tuple[float, ...]:
         """The S natural-log probabilities of the responses at temperature 1."""
-        return tuple(float(row.double().sum()) for row in self.token_log_probs)
+        return tuple(float(log_probs.double().sum()) for log_probs in self.token_log_probs)
 
     def at(self, places: Sequence[int]) -> Responses:
         """Return only the responses at the given positions, in the given order."""
@@ -301,7 +303,7 @@ class Belief:
 
     def _repr_html_(self) -> str:
         columns = (self.responses, self.counts, self.weights, self.cluster_ids, self.best_support)
-        rows = sorted(itertools.zip_longest(*columns, fillvalue=0), key=lambda row: -row[2])
+        rows = sorted(itertools.zip_longest(*columns, fillvalue=0), key=lambda cells: -cells[2])
         return html_table(
             f"SePer {self.soft}, hard {self.hard}",
             ("response", "drawn", "weight", "cluster", "support"),
@@ -518,5 +520,5 @@ def html_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[Any]
     """Return a table for notebooks; texts are escaped."""
     from tabulate import tabulate  # only notebooks need it
 
-    cells = [[str(cell) for cell in row] for row in rows]
-    return f"<p>{html.escape(caption)}</p>{tabulate(cells, header, tablefmt='html', disable_numparse=True)}"
+    texts = [[str(cell) for cell in cells] for cells in rows]
+    return f"<p>{html.escape(caption)}</p>{tabulate(texts, header, tablefmt='html', disable_numparse=True)}"

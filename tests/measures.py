@@ -14,6 +14,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("seper_reward", "trainers")
 VAGUE = frozenset(("found", "each", "own", "given", "kept", "asked", "said"))
+#: Modules of files, tables and batches, in which a local may be a ``row``; elsewhere it has the name of its content.
+FILES_AND_TABLES = (
+    "seper_reward/data/*.py",
+    "seper_reward/evaluate/judge.py",
+    "seper_reward/evaluate/logs.py",
+    "seper_reward/labels/dataset.py",
+    "seper_reward/labels/export.py",
+    "seper_reward/labels/load.py",
+    "seper_reward/labels/rows.py",
+    "seper_reward/reader/in_process/decoding.py",
+    "seper_reward/reader/in_process/rows.py",
+    "seper_reward/runtime/*_files.py",
+)
 _BLANK = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
@@ -42,7 +55,13 @@ def _lines(node: ast.stmt) -> set[int]:
 
 
 def vague_names(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each place that binds a vague name: a variable or a parameter, no field of a record."""
+    """Return line and name of each place that binds a vague name."""
+    refused = VAGUE if any(map(path.match, FILES_AND_TABLES)) else VAGUE | {"row"}
+    return ((line, name) for line, name in bound_names(path) if name in refused)
+
+
+def bound_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each place that binds a variable or a parameter, no field of a record."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     fields = {
         id(field.target)
@@ -52,10 +71,9 @@ def vague_names(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(field, ast.AnnAssign)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
-            if id(node) not in fields:
-                yield node.lineno, node.id
-        elif isinstance(node, ast.arg) and node.arg in VAGUE:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
 
 

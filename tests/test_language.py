@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.measures import PACKAGES, VAGUE, python_files, vague_names
+from tests.measures import FILES_AND_TABLES, PACKAGES, VAGUE, bound_names, python_files, vague_names
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("seper_reward", "trainers")
@@ -150,7 +150,24 @@ def test_locals_have_no_vague_names(tmp_path):
         for path in python_files(package)
         for line, name in vague_names(path)
     ]
-    assert places == [], f"name what it is: label, verdict, passage, belief; not {', '.join(sorted(VAGUE))}"
+    refused = ", ".join(sorted({*VAGUE, "row"}))
+    assert places == [], f"name what it is: label, verdict, passage, belief; not {refused}"
+
+
+def test_locals_are_rows_only_in_modules_of_files_and_tables(tmp_path):
+    example = tmp_path / "seper_reward" / "evaluate" / "example.py"
+    example.parent.mkdir(parents=True)
+    example.write_text("def f(row, rows):\n    for row in rows:\n        sorted(row.row, key=lambda row: row)\n")
+    assert list(vague_names(example)) == [(1, "row"), (2, "row"), (3, "row")]
+    listed = example.parent.parent / "data" / "example.py"
+    listed.parent.mkdir()
+    listed.write_text("for row, found in []:\n    pass\n")
+    assert list(vague_names(listed)) == [(1, "found")]
+
+
+@pytest.mark.parametrize("pattern", FILES_AND_TABLES)
+def test_modules_of_files_and_tables_have_rows(pattern):
+    assert "row" in {name for path in ROOT.glob(pattern) for _, name in bound_names(path)}, "it need not be listed"
 
 
 def test_phrases_are_found_where_they_stand_and_only_there(tmp_path):

@@ -67,15 +67,17 @@ class EntailmentArguments(ThisMachine, EntailmentDefaults, TrainingArguments):
 def read_pairs(path: str | Path) -> list[LabeledPair]:
     """Read pairs from a file of rows ``{premise, hypothesis, label, question?}``; an unusable row raises."""
     pairs = []
-    for where, row in read_valid_rows(path):
+    for where, pair in read_valid_rows(path):
         for name in ("premise", "hypothesis"):
-            if not isinstance(row.get(name), str):
-                raise BadRowError(f"{where}: expected {name!r} as a text, got {row.get(name)!r}; fill it in")
-        if row.get("label") not in LABELS:
-            raise BadRowError(f"{where}: label must be one of {', '.join(LABELS)}, got {row.get('label')!r}")
-        question = row.get("question") or ""
+            if not isinstance(pair.get(name), str):
+                raise BadRowError(f"{where}: expected {name!r} as a text, got {pair.get(name)!r}; fill it in")
+        if pair.get("label") not in LABELS:
+            raise BadRowError(f"{where}: label must be one of {', '.join(LABELS)}, got {pair.get('label')!r}")
+        question = pair.get("question") or ""
         pairs.append(
-            LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], str(row.get("source", "")), question)
+            LabeledPair(
+                pair["premise"], pair["hypothesis"], LABELS[pair["label"]], str(pair.get("source", "")), question
+            )
         )
     if not pairs:
         raise ValueError(f"{path}: expected pairs, got none")
@@ -145,7 +147,7 @@ def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
     Temperature scaling (Guo et al., arXiv:1706.04599): T minimises the negative log-likelihood of the verdicts.
     """
     probs = best_alias_probs(Judge(EntailmentScorer.from_pretrained(str(adapter))), dev)
-    verdicts = torch.tensor([float(row.equivalent) for row in dev])
+    verdicts = torch.tensor([float(verdict.equivalent) for verdict in dev])
     uncertain = probs.max(dim=-1).values < 1  # rules give equal texts probability 1 without the model
     log_probs, outcomes = probs[uncertain].log(), verdicts[uncertain]
 
@@ -172,7 +174,7 @@ def verdicts_of(pairs: Sequence[LabeledPair]) -> list[Verdict]:
 def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
     """Return the saved adapter's agreement with verdicts: ``n``, ``accuracy`` in % (threshold .5), and ``ece``."""
     probs = best_alias_probs(Judge(EntailmentScorer.from_pretrained(str(adapter))), dev)[:, 0].tolist()
-    outcomes = [row.equivalent for row in dev]
+    outcomes = [verdict.equivalent for verdict in dev]
     right = sum((prob >= 0.5) == outcome for prob, outcome in zip(probs, outcomes, strict=True))
     return {"n": len(dev), "accuracy": round(100 * right / len(dev), 1), "ece": calibration(probs, outcomes)["ece"]}
 

@@ -216,7 +216,7 @@ def learn(
     queries = [*questions.train, *questions.dev, *questions.test]
     beliefs = zip(queries, closed_book_beliefs(scorer, queries), strict=True)
     closed_book = {query.id: belief for query, belief in beliefs if belief is not None}
-    train, dev, test = ([query for query in rows if query.id in closed_book] for rows in questions[1:])
+    train, dev, test = ([query for query in split if query.id in closed_book] for split in questions[1:])
     questions = Questions(questions.corpus, train, dev, test)
     reward = SePerReward(scorer, **asdict(weights), reader=config.reader)
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
@@ -242,7 +242,7 @@ def learn(
     def measure(policy: str) -> dict[str, dict[str, object]]:
         played[policy] = play(trainer, reward, questions.test, closed_book)
         results = compare_policies({**played, **rules}, thresholds, policy)
-        values = ((f"{name}/{key}", value) for name, row in results.items() for key, value in row.items())
+        values = ((f"{name}/{key}", value) for name, measures in results.items() for key, value in measures.items())
         trainer.log({name: value for name, value in values if isinstance(value, float)})
         return results
 

@@ -67,13 +67,13 @@ def fixed_rules(
     all_queries = [*queries, *tuning]
     searched = [Rollout(query.question, query.answers, search(query), "") for query in all_queries]
     beliefs = measured(scorer, all_queries, [((), rollout.passages) for rollout in searched], title="fixed rules")
-    rows = [
+    cases = [
         (query, turns, by_context and (by_context[()], by_context[rollout.passages if turns else ()]))
         for query, rollout, by_context in zip(all_queries, searched, beliefs, strict=True)
         for turns in ((), rollout.turns)
     ]
     score = functools.partial(_episodes, SePerReward(scorer, **asdict(weights)))
-    played = measure_shared(rows, score, "rewards of fixed rules", size=_BATCH)
+    played = measure_shared(cases, score, "rewards of fixed rules", size=_BATCH)
     choices = [
         None if by_context is None or without is None or searching is None else (by_context[()], without, searching)
         for by_context, without, searching in zip(beliefs, played[::2], played[1::2], strict=True)
@@ -97,20 +97,20 @@ def fixed_rules(
 
 
 def _episodes(
-    reward: SePerReward, rows: Sequence[tuple[Query, tuple[Turn, ...], tuple[Belief, Belief] | None]]
+    reward: SePerReward, cases: Sequence[tuple[Query, tuple[Turn, ...], tuple[Belief, Belief] | None]]
 ) -> list[Episode | None]:
     """Return the episodes of searches with the reader's answers, given its beliefs without and with the searches."""
     rollouts = [
         [Rollout(query.question, query.answers, turns, extract_answer(text)) for text in beliefs[1].responses]
         if beliefs
         else []
-        for query, turns, beliefs in rows
+        for query, turns, beliefs in cases
     ]
     scores = iter(reward.score(list(itertools.chain.from_iterable(rollouts))))
     episodes: list[Episode | None] = []
-    for (query, turns, beliefs), row_rollouts in zip(rows, rollouts, strict=True):
-        scored = [score for score in itertools.islice(scores, len(row_rollouts)) if score is not None]
-        if beliefs is None or len(scored) < len(row_rollouts):
+    for (query, turns, beliefs), case_rollouts in zip(cases, rollouts, strict=True):
+        scored = [score for score in itertools.islice(scores, len(case_rollouts)) if score is not None]
+        if beliefs is None or len(scored) < len(case_rollouts):
             episodes.append(None)
             continue
 
@@ -123,7 +123,7 @@ def _episodes(
             beliefs[0].seper < KNOWN,
             tuple(turn.query for turn in turns),
             "",
-            mean([exact_match(rollout.answer, query.answers) for rollout in row_rollouts]),
+            mean([exact_match(rollout.answer, query.answers) for rollout in case_rollouts]),
             mean(answers) if answers else None,
             mean([score.reward for score in scored]),
         )
@@ -131,18 +131,18 @@ def _episodes(
     return episodes
 
 
-def best_threshold(rows: Sequence[tuple[float, float, float]]) -> float:
+def best_threshold(outcomes: Sequence[tuple[float, float, float]]) -> float:
     """Return the threshold above which searching leads to the greatest mean reward; of equal ones, the median.
 
-    Rows are a question's score, such as an entropy, and its rewards without and with a search. Thresholds are halfway
-    between neighbouring scores, inf (never search) and -inf (always search).
+    Outcomes are a question's score, such as an entropy, and its rewards without and with a search. Thresholds are
+    halfway between neighbouring scores, inf (never search) and -inf (always search).
 
     >>> best_threshold([(0.75, 0.1, 0.7), (-0.5, 0.9, 0.4), (0.25, 0.5, 0.6)])
     -0.125
     """
-    order = sorted({score for score, *_ in rows}, reverse=True)
+    order = sorted({score for score, *_ in outcomes}, reverse=True)
     thresholds = [math.inf, *((high + low) / 2 for high, low in itertools.pairwise(order)), -math.inf]
-    rewards = [sum(after if score > limit else before for score, before, after in rows) for limit in thresholds]
+    rewards = [sum(after if score > limit else before for score, before, after in outcomes) for limit in thresholds]
     top = max(rewards)
     # sums in different order differ in the last digits
     best = [limit for limit, reward in zip(thresholds, rewards, strict=True) if math.isclose(reward, top)]
@@ -162,7 +162,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, object]:
         "reward": [(episode.reward, 1) for episode in scored],
         "searches_per_question": [(len(episode.queries), 1) for episode in scored],
     }
-    measures = {name: ratio_over_questions([episode.id for episode in scored], rows) for name, rows in parts.items()}
+    measures = {name: ratio_over_questions([episode.id for episode in scored], part) for name, part in parts.items()}
     measures = {name: measure for name, measure in measures.items() if measure.value is not None}
     return {
         **{name: measure.value for name, measure in measures.items()},
@@ -201,13 +201,13 @@ def _by_question(episodes: Sequence[Episode | None], measure: str) -> dict[str, 
 def policies_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the ``MEASURES`` of all policies and rules with intervals, and the leads of one policy, as Markdown."""
     rows = [
-        [name, *(Statistic(row.get(measure), row["intervals"].get(measure)) for measure in MEASURES)]
-        for name, row in results.items()
+        [name, *(Statistic(measures.get(measure), measures["intervals"].get(measure)) for measure in MEASURES)]
+        for name, measures in results.items()
     ]
     leads = [
         f"- {measure} of `{policy}` over `{name}`: {lead_text(Statistic(**lead))}"
-        for policy, row in results.items()
+        for policy, measures in results.items()
         for measure in LEADS
-        for name, lead in row.get(f"{measure}_leads", {}).items()
+        for name, lead in measures.get(f"{measure}_leads", {}).items()
     ]
     return "\n".join([markdown_table(["", *MEASURES], rows), "", *leads])

@@ -108,9 +108,9 @@ class SearchTool:
         """The retriever's error, if any."""
         return self._environment.failure
 
-    def reset(self, question: str, **row: object) -> None:
+    def reset(self, question: str, **columns: object) -> None:
         """Clear the searches of the previous rollout; TRL calls this with the row of the dataset."""
-        self._environment.reset(question=question, **row)
+        self._environment.reset(question=question, **columns)
         self._question = question
 
     def search(self, query: str) -> str:
@@ -227,7 +227,7 @@ def warm_up_rows(
     pairs = [(query, belief) for query, belief in zip(queries, known, strict=True) if belief is not None]
     mine = shard(pairs)
     bar = tqdm(mine, "answers after a search", unit="question", disable=not process_state().is_main_process)
-    rows = []
+    by_question = []
     for query, belief in bar:
         messages = messages_of(query.question, scorer.reader.prompts.style)
         examples = []
@@ -245,8 +245,8 @@ def warm_up_rows(
             answer = None if isinstance(read, UnscorableError) else _likeliest(read.beliefs[0], right=True)
             if answer is not None:
                 examples.append(row_of(tokenizer, messages, _answer(answer), "after a search"))
-        rows.append(examples)
-    return [row for rows_of_question in gather_in_order(rows) for row in rows_of_question]
+        by_question.append(examples)
+    return [example for examples in gather_in_order(by_question) for example in examples]
 
 
 def _likeliest(belief: Belief, right: bool = False) -> str | None:

@@ -74,7 +74,7 @@ def train(
     rows, loss = Dataset.from_list(teacher_rows(labeled, config)), RankNetLoss(model, mini_batch_size=-1)
     trainer = CrossEncoderTrainer(model=model, args=arguments, train_dataset=rows, loss=loss)
     train_from_checkpoint(trainer, Path(arguments.output_dir))
-    return [row for row in trainer.state.log_history if "loss" in row]
+    return [entry for entry in trainer.state.log_history if "loss" in entry]
 
 
 class Reranked:

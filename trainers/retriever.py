@@ -77,7 +77,7 @@ def train_once(
         data_collator=collator,
     )
     train_from_checkpoint(trainer, Path(arguments.output_dir))
-    return [row for row in trainer.state.log_history if "loss" in row or any("eval" in key for key in row)]
+    return [entry for entry in trainer.state.log_history if "loss" in entry or any("eval" in key for key in entry)]
 
 
 def train_rounds(
@@ -86,7 +86,7 @@ def train_rounds(
     arguments: RetrieverArguments,
     pool: list[Query] | None = None,
     learn: Callable[..., list[dict[str, float]]] | None = None,
-    log: Callable[[Mapping[str, object]], None] = lambda row: None,
+    log: Callable[[Mapping[str, object]], None] = lambda numbers: None,
 ) -> SentenceTransformer:
     """Run the unfinished rounds, the first with the candidates in ``pool`` if given; return the trained model.
 

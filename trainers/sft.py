@@ -44,14 +44,14 @@ class SftArguments(ThisMachine, SftDefaults, SFTConfig):
 
 def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
     """Return the rows of the file of ``{prompt, completion}``."""
-    rows = []
-    for where, row in read_valid_rows(config.data):
-        if not all(isinstance(row.get(name), str) for name in ("prompt", "completion")):
-            raise ValueError(f"{where}: expected the texts prompt and completion, got {str(row)[:80]}")
-        rows.append(dict(row))
-    if not rows:
+    examples = []
+    for where, example in read_valid_rows(config.data):
+        if not all(isinstance(example.get(name), str) for name in ("prompt", "completion")):
+            raise ValueError(f"{where}: expected the texts prompt and completion, got {str(example)[:80]}")
+        examples.append(dict(example))
+    if not examples:
         raise ValueError(f"{config.data}: expected rows of prompt and completion, got none")
-    return rows[: config.limit]
+    return examples[: config.limit]
 
 
 def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrainer, Counter[str]]:
@@ -60,10 +60,10 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrain
     if config.data == "policy":
         # a separate tokenizer: the reader's must keep its chat template
         tokenizer = with_tool_template(load_tokenizer(config.model))
-        rows = policy_rows(config.policy, config.limit, arguments, loaded, tokenizer)
+        examples = policy_rows(config.policy, config.limit, arguments, loaded, tokenizer)
     else:
-        rows = training_rows(config)
-    learned = [{name: row[name] for name in ("prompt", "completion")} for row in rows]
+        examples = training_rows(config)
+    learned = [{name: example[name] for name in ("prompt", "completion")} for example in examples]
     torch.manual_seed(arguments.seed)
     model = loaded.model.train()
     lora = causal_lora(model, config.lora_r, config.lora_layers)
@@ -71,7 +71,7 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrain
         model, lora = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True), None
     dataset = Dataset.from_list(learned)
     trainer = SFTTrainer(model, arguments, train_dataset=dataset, processing_class=loaded.tokenizer, peft_config=lora)
-    return trainer, Counter(str(row.get("kind", "")) for row in rows)
+    return trainer, Counter(str(example.get("kind", "")) for example in examples)
 
 
 def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
@@ -99,9 +99,9 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
         tokenizer.save_pretrained(folder)
         if needs_merging(config.model):
             save_merged(folder, folder / MERGED, tokenizer)
-        losses = [row for row in trainer.state.log_history if "loss" in row]
-        rows = [[str(row["step"]), cell(row["loss"])] for row in losses[:1] + losses[1:][-1:]]
-        rows += [["mean", cell(row["train_loss"])] for row in trainer.state.log_history if "train_loss" in row]
+        losses = [entry for entry in trainer.state.log_history if "loss" in entry]
+        rows = [[str(entry["step"]), cell(entry["loss"])] for entry in losses[:1] + losses[1:][-1:]]
+        rows += [["mean", cell(entry["train_loss"])] for entry in trainer.state.log_history if "train_loss" in entry]
         table = markdown_table(["step", "loss"], rows)
         results = f"{examples}. Mean loss per token of the completions, in nats:\n\n{table}"
         write_card([folder, folder / MERGED], kind, "sft", config, arguments, results=results, **how)

@@ -66,17 +66,17 @@ class CompressionResult(Record):
         for name, result in self.readers.items():
             rows = [
                 [
-                    row.k,
-                    row.reranker,
-                    row.compression,
-                    row.delta_seper,
-                    lead_text(row.lead),
-                    cell(row.exact_match.value),
-                    cell(row.harm_rate.value),
-                    f"{row.passages:.1f}",
-                    f"{row.tokens:.0f}",
+                    variant.k,
+                    variant.reranker,
+                    variant.compression,
+                    variant.delta_seper,
+                    lead_text(variant.lead),
+                    cell(variant.exact_match.value),
+                    cell(variant.harm_rate.value),
+                    f"{variant.passages:.1f}",
+                    f"{variant.tokens:.0f}",
                 ]
-                for row in sorted(result.variants, key=lambda row: row.k)
+                for variant in sorted(result.variants, key=lambda variant: variant.k)
             ]
             counts = questions_text(result.questions, result.left_out)
             parts.append(f"Reader {name}: {counts}, SePer without a passage {result.baseline_seper:.3f}")
@@ -89,17 +89,17 @@ class CompressionResult(Record):
         panels = figure.subplots(1, len(self.readers), sharey=True, squeeze=False)[0]
         for axes, (name, result) in zip(panels, self.readers.items(), strict=True):
             lines: dict[str, list[VariantResult]] = {}
-            for row in result.variants:
-                added = [method for method in (row.reranker, row.compression) if method != NONE]
-                lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
-            for number, (label, rows) in enumerate(lines.items()):
-                depths, means = [row.k for row in rows], [row.delta_seper.value for row in rows]
+            for variant in result.variants:
+                added = [method for method in (variant.reranker, variant.compression) if method != NONE]
+                lines.setdefault(" + ".join(added) or "as retrieved", []).append(variant)
+            for number, (label, points) in enumerate(lines.items()):
+                depths, means = [point.k for point in points], [point.delta_seper.value for point in points]
                 (line,) = axes.plot(depths, means, "-o" if number == 0 else "--o", markersize=4, label=label)
-                for row in rows:
-                    if row.delta_seper.interval:
-                        axes.vlines(row.k, *row.delta_seper.interval, color=line.get_color(), alpha=0.3)
+                for point in points:
+                    if point.delta_seper.interval:
+                        axes.vlines(point.k, *point.delta_seper.interval, color=line.get_color(), alpha=0.3)
             axes.axhline(0, color="#d5d8dc", zorder=0)
-            axes.set_xticks(sorted({row.k for row in result.variants}))
+            axes.set_xticks(sorted({variant.k for variant in result.variants}))
             axes.set_xlabel("passages before compression")
             axes.set_title(f"reader {name}", fontsize=10)
         panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
@@ -120,7 +120,7 @@ class Variant(NamedTuple):
         return self._replace(compression=NONE) if self.compression != NONE else self._replace(reranker=NONE)
 
 
-class _Row(NamedTuple):
+class _Question(NamedTuple):
     """A question, the reader's context by variant, and its beliefs by context."""
 
     query: Query
@@ -185,25 +185,28 @@ def _reader_result(
         lambda query: {variant: context(variant, query.question) for variant in variants},
         title=f"compressing for {name}",
     )
-    contexts = [[(), *row.values()] for _, row in shown]
+    contexts = [[(), *by_variant.values()] for _, by_variant in shown]
     beliefs = measured(scorer, [query for query, _ in shown], contexts, title=f"measuring {name}")
-    rows = [_Row(*pair, row) for pair, row in zip(shown, beliefs, strict=True) if row is not None]
-    if not rows:
+    questions = [
+        _Question(*pair, by_context) for pair, by_context in zip(shown, beliefs, strict=True) if by_context is not None
+    ]
+    if not questions:
         raise ValueError(f"expected questions that reader {name!r} can measure, got none of {len(queries)}")
     return ReaderResult(
-        len(rows),
-        len(queries) - len(rows),
-        mean([row.beliefs[()].seper for row in rows]),
-        [_variant_result(variant, rows, scorer) for variant in variants],
+        len(questions),
+        len(queries) - len(questions),
+        mean([question.beliefs[()].seper for question in questions]),
+        [_variant_result(variant, questions, scorer) for variant in variants],
     )
 
 
-def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer) -> VariantResult:
-    moved = [row.moved(variant) for row in rows]
+def _variant_result(variant: Variant, questions: Sequence[_Question], scorer: SePerScorer) -> VariantResult:
+    moved = [question.moved(variant) for question in questions]
     deltas = [effect.delta_seper for effect in moved]
-    without = [row.moved(variant.without).delta_seper for row in rows]
+    without = [question.moved(variant.without).delta_seper for question in questions]
     matches = [
-        expected_metric(effect.belief, row.query.answers, exact_match) for row, effect in zip(rows, moved, strict=True)
+        expected_metric(effect.belief, question.query.answers, exact_match)
+        for question, effect in zip(questions, moved, strict=True)
     ]
     return VariantResult(
         *variant,
@@ -211,8 +214,8 @@ def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer)
         None if variant == variant.without else lead_over_questions(deltas, without),
         mean_over_questions(matches),
         mean_over_questions([effect.soft.high < -MARGIN for effect in moved]),
-        mean([len(row.shown[variant]) for row in rows]),
-        mean([_tokens(scorer, row.shown[variant]) for row in rows]),
+        mean([len(question.shown[variant]) for question in questions]),
+        mean([_tokens(scorer, question.shown[variant]) for question in questions]),
     )
 
 

@@ -82,12 +82,12 @@ class SelectiveContext:
         """Return the remaining passages in order."""
         question, *texts = map(self._reader.prompts.as_data, [question, *(passage.text for passage in passages)])
         scored = [self._words(question, text) for text in texts]
-        word_places = set(above_percentile([score for row in scored for _, score in row], self._keep))
+        word_places = set(above_percentile([score for word_scores in scored for _, score in word_scores], self._keep))
         left: list[Passage] = []
         place = 0
-        for passage, row in zip(passages, scored, strict=True):
-            words = [text for at, (text, _) in enumerate(row, place) if at in word_places]
-            place += len(row)
+        for passage, word_scores in zip(passages, scored, strict=True):
+            words = [text for at, (text, _) in enumerate(word_scores, place) if at in word_places]
+            place += len(word_scores)
             if words:
                 left.append(replace(passage, text=" ".join(words)))
         return tuple(left)
@@ -96,10 +96,10 @@ class SelectiveContext:
         """Return the words of a text with the means of their tokens' scores."""
         tokenizer, sentences = self._reader.sampler.tokenizer, split_sentences(text)
         word_scores: list[tuple[str, float]] = []
-        for sentence, row in zip(sentences, self._scores(question, sentences), strict=True):
+        for sentence, token_scores in zip(sentences, self._scores(question, sentences), strict=True):
             words = list(re.finditer(r"\S+", sentence))
             offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-            scores = span_means([word.span() for word in words], offsets, row)
+            scores = span_means([word.span() for word in words], offsets, token_scores)
             word_scores += zip([word[0] for word in words], scores, strict=True)
         return word_scores
 
@@ -108,7 +108,7 @@ class SelectiveContext:
         tokenizer = self._reader.sampler.tokenizer
         start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # context of the first token
         log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
-        return [[-value for value in row] for row in log_probs]
+        return [[-value for value in values] for values in log_probs]
 
 
 class ContrastivePerplexity(SelectiveContext):
@@ -122,7 +122,7 @@ class ContrastivePerplexity(SelectiveContext):
     def _scores(self, question: str, sentences: Sequence[str]) -> list[list[float]]:
         informed = token_log_probs(self._reader, [f"{question}\n"] * len(sentences), sentences)
         alone = super()._scores(question, sentences)
-        return [[one + other for one, other in zip(*rows, strict=True)] for rows in zip(informed, alone, strict=True)]
+        return [[one + other for one, other in zip(*both, strict=True)] for both in zip(informed, alone, strict=True)]
 
 
 class LongLLMLingua:
@@ -142,7 +142,7 @@ class LongLLMLingua:
         suffix = f" {reader.prompts.as_data(question)} {_SUFFIX}"
         room = reader.sampler.max_prompt_tokens - len(token_ids(tokenizer, suffix))
         texts = [reader.prompts.fit([passage], lambda shown: shown[0], room).text for passage in passages]
-        scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [suffix] * len(texts))]
+        scores = [statistics.fmean(log_probs) for log_probs in token_log_probs(reader, texts, [suffix] * len(texts))]
         lengths = [len(token_ids(tokenizer, text)) for text in texts]
         return tuple(passages[place] for place in within_budget(scores, lengths, self._keep))
 
@@ -181,13 +181,13 @@ def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Seque
     pairs = list(zip(prompts, texts, strict=True))
 
     def compute(missing: list[int]) -> list[list[float]]:
-        rows: list[list[float]] = []
+        computed: list[list[float]] = []
         for start in range(0, len(missing), _BATCH_SIZE):
             batch, chunk = zip(*(pairs[at] for at in missing[start : start + _BATCH_SIZE]), strict=True)
             longest = max(map(len, reader.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
             sampler = reader.sampler.with_options(replace(reader.sampler.options, max_new_tokens=max(longest, 1)))
-            log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
-            rows += log_probs
-        return rows
+            log_probs = [unwrap(values).tolist() for values in sampler.log_probs(batch, chunk)]
+            computed += log_probs
+        return computed
 
     return answers_through(reader.cache, "token log-probs", reader.sampler, pairs, compute)

@@ -59,9 +59,10 @@ class ConsistencyResult:
         """Return accuracy, errors, win ratios of answers and of each error, and upper bounds as text."""
         sources, bounds = self.sources, self.upper_bound_by_size
         errors = list(next(iter(sources.values())).errors)
-        done = [[name, row.accuracy, row.mrwr, row.mrlr] for name, row in sources.items()]
+        done = [[name, result.accuracy, result.mrwr, result.mrlr] for name, result in sources.items()]
         wrong = [
-            [name, *(cell(row.errors[kind]) for kind in errors), cell(row.abstained)] for name, row in sources.items()
+            [name, *(cell(result.errors[kind]) for kind in errors), cell(result.abstained)]
+            for name, result in sources.items()
         ]
         sizes = [str(size) for size, _ in enumerate(bounds, 1)]
         return "\n\n".join(
@@ -69,7 +70,7 @@ class ConsistencyResult:
                 text_table(["retriever", "accuracy", "MRWR", "MRLR"], done),
                 text_table(["errors", *errors, "abstained"], wrong),
                 *(
-                    text_table([title, *sources], [[name, *map(cell, row.values())] for name, row in ratios.items()])
+                    text_table([title, *sources], [[name, *map(cell, over.values())] for name, over in ratios.items()])
                     for title, ratios in self._win_ratios.items()
                 ),
                 f"right by at least one: {self.upper_bound}",
@@ -84,10 +85,12 @@ class ConsistencyResult:
         panels = figure.subplots(2, 3)
         panels[1, 2].set_axis_off()
         for axes, (title, ratios) in zip(panels.flat, self._win_ratios.items(), strict=False):
-            values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
+            values = [
+                [float("nan") if value is None else value for value in over.values()] for over in ratios.values()
+            ]
             shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
-            for height, row in enumerate(ratios.values()):
-                for place, value in enumerate(row.values()):
+            for height, over in enumerate(ratios.values()):
+                for place, value in enumerate(over.values()):
                     if value is not None:
                         color = "white" if value > 0.6 else "black"
                         axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
@@ -99,7 +102,7 @@ class ConsistencyResult:
 
     @property
     def _win_ratios(self) -> dict[str, Ratios]:
-        errors = {f"makes no {name} where it does:": row for name, row in self.error_win_ratio.items()}
+        errors = {f"makes no {name} where it does:": ratios for name, ratios in self.error_win_ratio.items()}
         return {"is right where it is wrong:": self.win_ratio, **errors}
 
 
@@ -119,13 +122,13 @@ def consistency(
     ).transpose(2, 1, 0)  # (Q, R, 2) to (2, R, Q)
     held |= right & grounded
     responses = list(zip(*(texts for _, _, texts in answered), strict=True))  # R of Q
-    short = np.array([[len(text.split()) <= _SHORT for text in row] for row in responses])
+    short = np.array([[len(text.split()) <= _SHORT for text in texts] for texts in responses])
     return ConsistencyResult(
         len(answered),
         left_out,
         {name: _source_result(at, right, held[at], grounded[at], responses[at]) for at, name in enumerate(names)},
         _by_names(names, relative_win_ratios(right)),
-        {error: _by_names(names, row) for error, row in error_win_ratios(right, held, grounded, short).items()},
+        {error: _by_names(names, ratios) for error, ratios in error_win_ratios(right, held, grounded, short).items()},
         mean_over_questions(right.any(axis=0)),
         list(map(mean_over_questions, upper_bounds(right))),
     )
@@ -138,8 +141,8 @@ def _held(query: Query, passages: Sequence[Passage], text: str) -> tuple[bool, b
 
 
 def _by_names(names: Sequence[str], ratios: np.ndarray) -> Ratios:
-    rows = [[rounded_or_none(value) for value in row] for row in ratios.tolist()]
-    return {name: dict(zip(names, row, strict=True)) for name, row in zip(names, rows, strict=True)}
+    table = [[rounded_or_none(value) for value in over] for over in ratios.tolist()]
+    return {name: dict(zip(names, over, strict=True)) for name, over in zip(names, table, strict=True)}
 
 
 def _source_result(

@@ -133,21 +133,23 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
     the reader.
     """
     contexts = list(map(contexts_of, queries))
-    levels = {context.relevance for row in contexts for context in row}
+    levels = {context.relevance for query_contexts in contexts for context in query_contexts}
     if len(levels) < 2:  # nothing correlates
         raise ValueError(f"passages must be marked relevant and not relevant, got only {levels or 'none'}")
     measures = Measures(scorer, judge)
 
     def gains(batch: Sequence[Asked]) -> list[tuple[float, list[dict[str, float]]] | UnscorableError]:
         results = measures.gains(batch)
-        return [gain if isinstance(gain, UnscorableError) else (gain.beliefs[0].seper, gain.rows) for gain in results]
+        return [
+            gain if isinstance(gain, UnscorableError) else (gain.beliefs[0].seper, gain.changes) for gain in results
+        ]
 
     requests = [
         Asked(query.question, query.answers, ((), *(context.passages for context in query_contexts)))
         for query, query_contexts in zip(queries, contexts, strict=True)
     ]
     measured = measure_shared(requests, gains, "measuring", size=scorer.batch_size, scorer=scorer)
-    rows: list[dict[str, float]] = []
+    changes: list[dict[str, float]] = []
     relevance: list[float] = []
     owner: list[int] = []
     baselines: list[float] = []
@@ -155,18 +157,18 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
         if isinstance(result, UnscorableError):
             tell_left_out(query.id, result)
             continue
-        baseline, query_rows = result
-        rows += query_rows
+        baseline, query_changes = result
+        changes += query_changes
         relevance += [context.relevance for context in query_contexts]
-        owner += [len(baselines)] * len(query_rows)
+        owner += [len(baselines)] * len(query_changes)
         baselines.append(baseline)
-    if not rows:
+    if not changes:
         raise ValueError(
             f"the reader can be asked none of {plural(len(queries), 'question')}; shorten them, or use a reader with "
             "a longer window"
         )
     target = np.array(relevance)
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    columns = {name: np.array([change[name] for change in changes]) for name in changes[0]}
     for name in ("delta_belief", "question_gain"):  # some readers return no likelihood
         if np.isnan(columns[name]).all():
             del columns[name]

@@ -70,11 +70,16 @@ class EoRResult(Record):
         """Return the results of sources and votes as text: accuracy, errors, win ratios, weights, and costs."""
         voters = self.voters
         chosen = ", ".join(f"{name} in {count}" for name, count in self.chosen.items())
-        votes = [[name, row.accuracy, cell(row.mrlr), lead_text(row.lead)] for name, row in voters.items()]
-        names = list(dict.fromkeys(name for row in voters.values() for kind in row.weights.values() for name in kind))
+        votes = [[name, vote.accuracy, cell(vote.mrlr), lead_text(vote.lead)] for name, vote in voters.items()]
+        names = list(
+            dict.fromkeys(name for vote in voters.values() for kind in vote.weights.values() for name in kind)
+        )
         weights = [
-            [name, *(cell((row.weights["similarities"] | row.weights["retrievers"]).get(column)) for column in names)]
-            for name, row in voters.items()
+            [
+                name,
+                *(cell((vote.weights["similarities"] | vote.weights["retrievers"]).get(column)) for column in names),
+            ]
+            for name, vote in voters.items()
         ]
         return "\n\n".join(
             [
@@ -104,7 +109,7 @@ class AnswersResult(Record):
 
     def table(self) -> str:
         """Return the sources of answers, the share of right ones, alone and voted, and the costs of a question."""
-        rows = [[name, self.chosen.get(name, 0), row] for name, row in self.sources.items()]
+        rows = [[name, self.chosen.get(name, 0), accuracy] for name, accuracy in self.sources.items()]
         rows.append(["the vote", self.questions, self.accuracy])
         table = text_table(["source", "answers taken from it", "accuracy"], rows)
         return f"{table}\n\n{costs_table({'all sources': self.per_question}, 'a question costs')}"
@@ -165,7 +170,7 @@ def _ask(
     folds: int = 2,
 ) -> list[_Asked]:
     """Return the questions that fit into the reader's window, with its answers."""
-    shown = {query.id: [tuple(rows[at]) for rows in sources.values()] for at, query in enumerate(queries)}
+    shown = {query.id: [tuple(lists[at]) for lists in sources.values()] for at, query in enumerate(queries)}
     for query in queries:
         asking.expect(query.question, shown[query.id])
 
@@ -244,15 +249,15 @@ def command(config: EoROptions) -> str:
                 result = replace(compared, per_question=costs_per(total_costs(profile), len(queries)))
             else:
                 records = _ask(asking, queries, sources, judge)
-                rows = _answers(config, saved, records)
-                right = mean_over_questions([row["right"] for row in rows if "right" in row])
+                answers = _answers(config, saved, records)
+                right = mean_over_questions([answer["right"] for answer in answers if "right" in answer])
                 known = [record for record in records if record.query.answers]
                 alone = _right(known) if known else [()] * len(sources)
                 accuracies = dict(zip(sources, map(mean_over_questions, alone), strict=True))
-                chosen, left_out = Counter(row["source"] for row in rows), len(queries) - len(rows)
+                chosen, left_out = Counter(answer["source"] for answer in answers), len(queries) - len(answers)
                 costs = costs_per(total_costs(profile), len(queries))
-                result = AnswersResult(len(rows), left_out, dict(chosen), right, accuracies, costs)
-                together(lambda: write_lines(Path(config.answers), rows))
+                result = AnswersResult(len(answers), left_out, dict(chosen), right, accuracies, costs)
+                together(lambda: write_lines(Path(config.answers), answers))
         report(result)
     return _save(config, result) if isinstance(result, EoRResult) else ""
 
@@ -261,14 +266,14 @@ def _answers(config: EoROptions, saved: Mapping[str, Any], records: Sequence[_As
     """Return the answers of a saved ensemble, with ``right`` if there is a gold answer."""
     weights = VoteWeights(*(tuple(by_name.values()) for by_name in saved["weights"][_SAVED_VOTE].values()))
     options = _votes(config.pooling)[_SAVED_VOTE]
-    rows = []
+    answers = []
     for record in records:
         elected = record.candidates.vote(weights, options)
         scores = dict(zip(config.sources, map(rounded_or_none, elected.scores), strict=True))
-        row = {"question_id": record.query.id, "question": record.query.question, "answer": elected.text}
+        answer = {"question_id": record.query.id, "question": record.query.question, "answer": elected.text}
         right = {"right": record.right[elected.text]} if record.query.answers else {}
-        rows.append({**row, "source": config.sources[elected.source], "scores": scores, **right})
-    return rows
+        answers.append({**answer, "source": config.sources[elected.source], "scores": scores, **right})
+    return answers
 
 
 def _save(config: EoROptions, result: EoRResult) -> str:
@@ -279,6 +284,6 @@ def _save(config: EoROptions, result: EoRResult) -> str:
         return f"seper-reward baseline erag --file {config.file}{corpus_flag(config.corpus)} --labelers {labelers}"
     path = Path(config.save) / _SAVED
     settings = {name: getattr(config, name) for name in _SAVED_SETTINGS}
-    weights = {name: row.weights for name, row in result.voters.items()}
+    weights = {name: vote.weights for name, vote in result.voters.items()}
     together(lambda: write_json(path, {"reader": config.reader, "settings": settings, "weights": weights}))
     return f"seper-reward baseline eor --load {config.save} --file NEW_QUESTIONS.jsonl{corpus_flag(config.corpus)}"

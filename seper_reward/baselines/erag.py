@@ -62,7 +62,9 @@ class ERAGResult(Record):
                     for target, by_labeler in result.correlation.items()
                     for coefficient, title in (("kendall", "Kendall tau"), ("spearman", "Spearman rho"))
                 )
-            parts.append(costs_table({name: row.per_label for name, row in result.labels.items()}, "a label costs"))
+            parts.append(
+                costs_table({name: labels.per_label for name, labels in result.labels.items()}, "a label costs")
+            )
         return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
@@ -73,8 +75,8 @@ class ERAGResult(Record):
             for retriever, result in self.retrievers.items():
                 for labeler, by_depth in result.correlation[target].items():
                     for depth, by_metric in by_depth.items():
-                        row = series[title].setdefault(f"P@{depth}, {retriever}", {})
-                        row[labeler] = by_metric["p"]["kendall"]
+                        by_labeler = series[title].setdefault(f"P@{depth}, {retriever}", {})
+                        by_labeler[labeler] = by_metric["p"]["kendall"]
         plot_intervals(series, path)
 
 
@@ -127,16 +129,16 @@ def _measure_lists(
 ) -> RetrieverResult:
     scores = end_to_end(queries, answering, [0, *depths])
     labelled = {name: label_all(labeler, queries) for name, labeler in labelers.items()}
-    targets = {"score": scores, "gain": [row and {k: row[k] - row[0] for k in row} for row in scores]}
+    targets = {"score": scores, "gain": [end and {k: end[k] - end[0] for k in end} for end in scores]}
     return RetrieverResult(
-        {str(depth): mean_over_questions([row[depth] for row in scores if row]) for depth in (0, *depths)},
+        {str(depth): mean_over_questions([end[depth] for end in scores if end]) for depth in (0, *depths)},
         {name: _labeler_result(labels) for name, labels in labelled.items()},
         {
             target: {
-                name: {str(depth): _correlations(labels, rows, depth, margin) for depth in depths}
+                name: {str(depth): _correlations(labels, ends, depth, margin) for depth in depths}
                 for name, labels in labelled.items()
             }
-            for target, rows in targets.items()
+            for target, ends in targets.items()
         },
     )
 
@@ -150,9 +152,9 @@ def end_to_end(
     ]
     return [
         None
-        if isinstance(row, UnscorableError)
-        else {depth: reading.mean.value for depth, reading in zip(depths, row, strict=True)}
-        for row in answering.read(requests, answering.scorer.batch_size)
+        if isinstance(readings, UnscorableError)
+        else {depth: reading.mean.value for depth, reading in zip(depths, readings, strict=True)}
+        for readings in answering.read(requests, answering.scorer.batch_size)
     ]
 
 
@@ -167,9 +169,9 @@ def _correlations(
     labelled: Labelled, ends: Sequence[Mapping[int, float] | None], depth: int, margin: float
 ) -> dict[str, dict[str, Statistic]]:
     both = [
-        (row.labels, end[depth])
-        for row, end in zip(labelled.rows, ends, strict=True)
-        if isinstance(row, LabeledQuery) and end
+        (labeled.labels, end[depth])
+        for labeled, end in zip(labelled.results, ends, strict=True)
+        if isinstance(labeled, LabeledQuery) and end
     ]
     lists, targets = [labels for labels, _ in both], [target for _, target in both]
     return {
@@ -186,7 +188,7 @@ def _gains(metric: ListMetric, labels: Sequence[float], margin: float) -> Sequen
 
 
 def _labeler_result(labelled: Labelled) -> LabelerResult:
-    labels = [label for row in labelled.labeled for label in row.labels]
+    labels = [label for labeled in labelled.labeled for label in labeled.labels]
     costs = costs_per(labelled.costs, len(labels))
     return LabelerResult(len(labelled.labeled), labelled.reasons, mean_or_none(labels), costs)
 
@@ -195,7 +197,7 @@ def _rank_table(
     title: str, coefficient: str, by_labeler: Correlations, depth: str, labels: Mapping[str, LabelerResult]
 ) -> str:
     rows = [
-        [name, labels[name].questions, *(row[coefficient] for row in by_depth[depth].values())]
+        [name, labels[name].questions, *(by_coefficient[coefficient] for by_coefficient in by_depth[depth].values())]
         for name, by_depth in by_labeler.items()
     ]
     return text_table([title, "questions", *(LIST_METRICS if rows else ())], rows)

@@ -69,22 +69,24 @@ class ItemResult(Record):
         names = ["precision", "recall", "f1", "f1_of_means"]
         depths, unscored = list(self.given_order), [cell(None)] * len(names)
         by_marks = [["given order", str(self.questions), *unscored, *_cells(self.given_order)]]
-        for name, row in judges.items():
-            count, means = str(row.questions), _cells(row.ndcg)
-            by_marks.append([name, count, *(cell(getattr(row, measure)) for measure in names), *means[: len(depths)]])
+        for name, judge in judges.items():
+            count, means = str(judge.questions), _cells(judge.ndcg)
+            by_marks.append(
+                [name, count, *(cell(getattr(judge, measure)) for measure in names), *means[: len(depths)]]
+            )
             if by_relevance := means[len(depths) :]:
                 by_marks.append([f"{name}, by relevance", count, *unscored, *by_relevance])
-        answers = {**self.answers, **{name: row.answers for name, row in judges.items()}}
+        answers = {**self.answers, **{name: judge.answers for name, judge in judges.items()}}
         metrics = list(next(iter(answers.values())))
-        by_answers = [[name, *(row[metric] for metric in metrics)] for name, row in answers.items()]
-        against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
-        agreement = [[name, *(row.agreement[reference] for reference in against)] for name, row in judges.items()]
+        by_answers = [[name, *(by_metric[metric] for metric in metrics)] for name, by_metric in answers.items()]
+        against = list(dict.fromkeys(name for judge in judges.values() for name in judge.agreement))
+        agreement = [[name, *(judge.agreement[reference] for reference in against)] for name, judge in judges.items()]
         return "\n\n".join(
             [
                 text_table(["judge", "questions", *names, *depths], by_marks),
                 text_table(["answers with", *metrics], by_answers),
                 text_table(["Pearson of labels with", *against], agreement),
-                costs_table({name: row.per_question for name, row in judges.items()}, "a question costs"),
+                costs_table({name: judge.per_question for name, judge in judges.items()}, "a question costs"),
             ]
         )
 
@@ -116,7 +118,7 @@ def judgments(
     the grades.
     """
     grades = {query.id: grades_of(query) for query in queries}
-    marks = {name: [grade >= relevant_from for grade in row] for name, row in grades.items()}
+    marks = {name: [grade >= relevant_from for grade in query_grades] for name, query_grades in grades.items()}
     used = [query for query in queries if any(marks[query.id])]
     if not used:
         least = f" with grade {relevant_from} or more" if relevant_from > 1 else ""
@@ -127,7 +129,7 @@ def judgments(
     missed = sum(not any(grades[query.id]) and any(gold_relevance(query).values()) for query in queries)
     reader = scorer.with_sampling(**GREEDY).reader
     labelled = [] if reference is None else label_all(reference, used).labeled
-    compared = {row.query.id: row for row in labelled}
+    compared = {labeled.query.id: labeled for labeled in labelled}
     shown: dict[str, list[tuple[Passage, ...]]] = {
         "all passages": [query.passages for query in used],
         "relevant passages": [_at(query, [at for at, mark in enumerate(marks[query.id]) if mark]) for query in used],
@@ -163,7 +165,10 @@ def _judge_result(
     margin: float,
     missed: int,
 ) -> JudgeResult:
-    judged = [_judged_query(row, grades[row.query.id], marks[row.query.id], margin) for row in labelled.labeled]
+    judged = [
+        _judged_query(labeled, grades[labeled.query.id], marks[labeled.query.id], margin)
+        for labeled in labelled.labeled
+    ]
     chosen = [_at(verdict.labeled.query, verdict.chosen) for verdict in judged]
     ndcg: dict[str, Statistic] = {}
     for name in judged[0].orders if judged else ("ndcg",):
@@ -177,7 +182,7 @@ def _judge_result(
         ndcg=ndcg,
         answers=_answers(reader, [verdict.labeled.query for verdict in judged], chosen),
         agreement=_agreement(judged, compared),
-        per_question=costs_per(labelled.costs, len(labelled.rows)),
+        per_question=costs_per(labelled.costs, len(labelled.results)),
     )
 
 
@@ -189,8 +194,8 @@ def _ndcg(name: str, lists: Sequence[Sequence[float]], queries: Sequence[Query],
     }
 
 
-def _cells(row: Mapping[str, Statistic]) -> list[str]:
-    return [cell(statistic.value) for statistic in row.values()]
+def _cells(by_measure: Mapping[str, Statistic]) -> list[str]:
+    return [cell(statistic.value) for statistic in by_measure.values()]
 
 
 def _judged_query(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin: float) -> _Judged:
@@ -210,8 +215,8 @@ def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
     chosen, relevant = [len(verdict.chosen) for verdict in judged], [sum(verdict.marks) for verdict in judged]
     precision, recall = _ratio(sum(hits), sum(chosen)), _ratio(sum(hits), sum(relevant))
     means = {
-        "mean_precision": mean_over_questions([_ratio(*row) for row in zip(hits, chosen, strict=True)]),
-        "mean_recall": mean_over_questions([_ratio(*row) for row in zip(hits, relevant, strict=True)]),
+        "mean_precision": mean_over_questions([_ratio(*counts) for counts in zip(hits, chosen, strict=True)]),
+        "mean_recall": mean_over_questions([_ratio(*counts) for counts in zip(hits, relevant, strict=True)]),
     }
     scores = {
         "precision": precision,
@@ -251,7 +256,7 @@ def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) 
 
 def _pooled_correlation(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> Statistic:
     labels = np.array([label for verdict in judged for label in verdict.labeled.labels], dtype=float)
-    target = np.array([value for row in targets for value in row], dtype=float)
+    target = np.array([value for values in targets for value in values], dtype=float)
     owner = [number for number, verdict in enumerate(judged) for _ in verdict.labeled.labels]
     return statistic_over_questions(owner, lambda at: pearson(labels[at], target[at]))
 

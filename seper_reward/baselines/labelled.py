@@ -21,7 +21,7 @@ Costs = Mapping[str, float | None]
 class Labelled(NamedTuple):
     """The labels of questions."""
 
-    rows: list[LabeledQuery | UnscorableError]  # per question its labels, or the error that prevents them
+    results: list[LabeledQuery | UnscorableError]  # per question its labels, or the error that prevents them
     # total `seconds`, and the reader's `calls` (prompts), `prompt_tokens` and `response_tokens`; cached responses cost
     # nothing
     costs: dict[str, float]
@@ -29,21 +29,21 @@ class Labelled(NamedTuple):
     @property
     def labeled(self) -> list[LabeledQuery]:
         """The questions that have labels."""
-        return [row for row in self.rows if isinstance(row, LabeledQuery)]
+        return [result for result in self.results if isinstance(result, LabeledQuery)]
 
     @property
     def reasons(self) -> list[str]:
         """One reason for each question without labels."""
-        return [str(row) for row in self.rows if isinstance(row, UnscorableError)]
+        return [str(result) for result in self.results if isinstance(result, UnscorableError)]
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
     """Label questions in memory, and measure the costs of all processes; all must call this together."""
     with profiling() as profile:
-        rows = [labeled for _, labeled in loop.label_all(labeler, queries)]
+        results = [labeled for _, labeled in loop.label_all(labeler, queries)]
     shares = gather_in_order([total_costs(profile)])
     costs = {name: sum(share[name] for share in shares) for name in shares[0]}
-    return Labelled(rows, costs | {"seconds": profile.total_seconds})
+    return Labelled(results, costs | {"seconds": profile.total_seconds})
 
 
 def total_costs(profile: Profile) -> dict[str, float]:
@@ -60,7 +60,7 @@ def costs_per(costs: Mapping[str, float], count: int) -> Costs:
 def costs_table(costs: Mapping[str, Costs], title: str) -> str:
     """Return costs as text, one row per labeler."""
     names = list(next(iter(costs.values()), {}))
-    rows = [[labeler, *(cell(row[name]) for name in names)] for labeler, row in costs.items()]
+    rows = [[labeler, *(cell(labeler_costs[name]) for name in names)] for labeler, labeler_costs in costs.items()]
     return text_table([title, *(name.replace("_", " ") for name in names)], rows)
 
 

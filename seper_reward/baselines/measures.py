@@ -20,7 +20,7 @@ class Gains(NamedTuple):
     """A question's beliefs, one per context, and the change of each measure in all contexts except the first."""
 
     beliefs: Sequence[Belief]
-    rows: list[dict[str, float]]
+    changes: list[dict[str, float]]
 
 
 class Measures:
@@ -55,19 +55,19 @@ class Measures:
     def _gains(self, request: Asked, beliefs: Sequence[Belief]) -> Gains:
         without, *with_passages = self._values(request, beliefs)
         baseline, *others = beliefs
-        rows = []
-        for passages, belief, row in zip(request.contexts[1:], others, with_passages, strict=True):
+        changes = []
+        for passages, belief, values in zip(request.contexts[1:], others, with_passages, strict=True):
             moved, text = utility(belief, baseline), " ".join(passage.full_text for passage in passages)
-            rows.append(
+            changes.append(
                 {
                     "delta_belief": math.nan if moved.combined is None else moved.combined.value,
                     "contains": float(holds_answer(text, request.answers)),
                     "question_words": question_words(request.question, text),
                     "question_gain": math.nan if moved.question_gain is None else moved.question_gain,
-                    **{name: row[name] - without[name] for name in row},
+                    **{name: values[name] - without[name] for name in values},
                 }
             )
-        return Gains(beliefs, rows)
+        return Gains(beliefs, changes)
 
     def _values(self, request: Asked, beliefs: Sequence[Belief]) -> list[dict[str, float]]:
         answers = request.answers

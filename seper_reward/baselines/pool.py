@@ -82,7 +82,7 @@ class Ensemble:
     def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
         """Return the candidates for a question with the passages of each of R retrievers, which may be empty."""
         requests = [Asked(question, (), tuple(map(tuple, shown)))]
-        texts = tuple(row.texts[0] for row in unwrap(self._reader.responses(requests)[0]))
+        texts = tuple(responses.texts[0] for responses in unwrap(self._reader.responses(requests)[0]))
         silent = np.array(list(map(_is_silent, texts)))
         return Candidates(texts, silent, answer_similarities(self._judge, self._encoder, question, texts))
 
@@ -118,8 +118,8 @@ def answer_similarities(
     distinct = sorted({text for text in texts if text})
     pairs = list(itertools.combinations(distinct, 2))
     # without the tokens that begin and end each text
-    rows = encoder.encode(distinct, output_value="token_embeddings", show_progress_bar=False)
-    vectors = {text: row[1:-1].float().cpu() for text, row in zip(distinct, rows, strict=True)}
+    embedded = encoder.encode(distinct, output_value="token_embeddings", show_progress_bar=False)
+    vectors = {text: tokens[1:-1].float().cpu() for text, tokens in zip(distinct, embedded, strict=True)}
     similarities: dict[Similarity, list[float]] = {
         "exact_match": [float(normalize_answer(one) == normalize_answer(other)) for one, other in pairs],
         "containment": [float(holds_answer(one, (other,)) or holds_answer(other, (one,))) for one, other in pairs],
@@ -250,18 +250,19 @@ class _Pool:
             if retriever not in self._made:
                 passages = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
                 self._made[retriever] = passages
-            return [row[: int(number)] for row in self._made[retriever]]
+            return [ranked[: int(number)] for ranked in self._made[retriever]]
         made = [self.passages(operand) for operand in operands]
         if operation == _JOIN:
             return [
-                tuple(dict.fromkeys(passage for part in row for passage in part)) for row in zip(*made, strict=True)
+                tuple(dict.fromkeys(passage for part in parts for passage in part))
+                for parts in zip(*made, strict=True)
             ]
         if operation == _RERANK:
             reranker = load_reranker(self._reranker)
             return [reranker.rerank(*pair) for pair in zip(self._questions, made[0], strict=True)]
         if operation == _COMPRESS:
             return self._write(self._prompts[_COMPRESS], made[0], "compressed")
-        return [row[: int(operation)] for row in made[0]]
+        return [ranked[: int(operation)] for ranked in made[0]]
 
     def _write(self, template: str, lists: Passages, name: str) -> Passages:
         """Return for each question a passage that the reader writes at temperature 0; none if it cannot."""

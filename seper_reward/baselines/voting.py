@@ -132,19 +132,19 @@ def support(alike: np.ndarray, votes: np.ndarray, candidates: np.ndarray, option
 
 def search_weights(similarity: np.ndarray, silent: np.ndarray, right: np.ndarray, options: VoteOptions) -> VoteWeights:
     """Return weights with which the winner is most often ``right``, ``(R, Q)``, for questions with known answers."""
-    rows = np.asarray(right, dtype=float)
-    count, questions = len(options.similarities), np.arange(rows.shape[1])
+    hits = np.asarray(right, dtype=float)
+    count, questions = len(options.similarities), np.arange(hits.shape[1])
 
     def split(weights: Sequence[float] | np.ndarray) -> VoteWeights:
         return VoteWeights(tuple(weights[:count]), tuple(weights[count:]))
 
     def accuracy(weights: np.ndarray) -> float:
         candidate = split(weights)
-        return float(rows[winners(vote_scores(similarity, silent, candidate, options), candidate), questions].mean())
+        return float(hits[winners(vote_scores(similarity, silent, candidate, options), candidate), questions].mean())
 
     equal = [options.most_of_a_similarity / 2] * count
-    starts = [[*equal, *strength] for strength in _starting_strengths(rows)]
-    return split(_search(accuracy, starts, options.bounds(len(rows))))
+    starts = [[*equal, *strength] for strength in _starting_strengths(hits)]
+    return split(_search(accuracy, starts, options.bounds(len(hits))))
 
 
 def _search(

@@ -62,19 +62,19 @@ class WorkflowsResult(Record):
     def table(self) -> str:
         """Return accuracy, ΔSePer and costs of workflows, and the gain of each of their steps, as Markdown."""
         workflows = self.workflows
-        longest = max(len(row.steps) for row in workflows.values())
+        longest = max(len(workflow.steps) for workflow in workflows.values())
         header = ["workflow", "accuracy", "ΔSePer", "lead in accuracy over retrieve", "searches", "tokens"]
         reached = [
             [
                 name,
-                row.accuracy,
-                row.delta_seper,
-                lead_text(None if row.lead is None else row.lead["accuracy"]),
-                f"{row.searches.value:.2f}",
-                f"{row.tokens.value:.0f}",
-                cell(row.per_search),
+                workflow.accuracy,
+                workflow.delta_seper,
+                lead_text(None if workflow.lead is None else workflow.lead["accuracy"]),
+                f"{workflow.searches.value:.2f}",
+                f"{workflow.tokens.value:.0f}",
+                cell(workflow.per_search),
             ]
-            for name, row in workflows.items()
+            for name, workflow in workflows.items()
         ]
         parts = [
             f"{questions_text(self.questions, self.left_out)}, SePer without a passage {self.baseline_seper:.3f}",
@@ -82,8 +82,8 @@ class WorkflowsResult(Record):
         ]
         if longest:
             steps = [
-                [name, *map(_step_cell, row.steps), *[""] * (longest - len(row.steps))]
-                for name, row in workflows.items()
+                [name, *map(_step_cell, workflow.steps), *[""] * (longest - len(workflow.steps))]
+                for name, workflow in workflows.items()
             ]
             parts += [
                 "ΔSePer by step, over all questions, with the share of questions that have the step",
@@ -93,7 +93,10 @@ class WorkflowsResult(Record):
 
     def plot(self, path: Path) -> None:
         """Plot accuracy over searches; the path's extension sets the format (svg, png, pdf)."""
-        points = {name: (row.searches.value or 0.0, row.accuracy.value or 0.0) for name, row in self.workflows.items()}
+        points = {
+            name: (workflow.searches.value or 0.0, workflow.accuracy.value or 0.0)
+            for name, workflow in self.workflows.items()
+        }
         plot_tradeoff(points, path)
 
 
@@ -134,53 +137,58 @@ def compare_workflows(
     )
     contexts = [[context for trace in traces.values() for context in trace.contexts] for _, traces in run]
     beliefs = measured(scorer, [query for query, _ in run], contexts)
-    rows = []
-    for (query, traces), row in zip(run, beliefs, strict=True):
-        if row is not None:
-            sepers = {name: tuple(row[context].seper for context in trace.contexts) for name, trace in traces.items()}
+    compared = []
+    for (query, traces), by_context in zip(run, beliefs, strict=True):
+        if by_context is not None:
+            sepers = {
+                name: tuple(by_context[context].seper for context in trace.contexts) for name, trace in traces.items()
+            }
             right = {name: exact_match(trace.answer, query.answers) for name, trace in traces.items()}
-            rows.append((query, {name: Answered(traces[name], right[name], sepers[name]) for name in names}))
-    if not rows or not names:
-        raise ValueError(f"expected workflows and questions, got {len(names)} and {len(rows)} short enough")
-    by_name = {name: [row[name] for _, row in rows] for name in names}
+            compared.append((query, {name: Answered(traces[name], right[name], sepers[name]) for name in names}))
+    if not compared or not names:
+        raise ValueError(f"expected workflows and questions, got {len(names)} and {len(compared)} short enough")
+    by_name = {name: [by_workflow[name] for _, by_workflow in compared] for name in names}
     return WorkflowsResult(
-        len(rows),
-        len(queries) - len(rows),
+        len(compared),
+        len(queries) - len(compared),
         mean([answered.beliefs[0] for answered in by_name[names[0]]]),
         {
             name: _workflow_result(runs, None if name == REFERENCE else by_name.get(REFERENCE))
             for name, runs in by_name.items()
         },
-        [{"id": query.id, **{name: _trace_row(answered) for name, answered in row.items()}} for query, row in rows],
+        [
+            {"id": query.id, **{name: _trace_row(answered) for name, answered in by_workflow.items()}}
+            for query, by_workflow in compared
+        ],
     )
 
 
-def _workflow_result(rows: Sequence[Answered], reference: Sequence[Answered] | None) -> WorkflowResult:
-    right, gained = [row.right for row in rows], [row.delta_seper for row in rows]
-    searches = [row.trace.searches for row in rows]
+def _workflow_result(runs: Sequence[Answered], reference: Sequence[Answered] | None) -> WorkflowResult:
+    right, gained = [run.right for run in runs], [run.delta_seper for run in runs]
+    searches = [run.trace.searches for run in runs]
     lead = None
     if reference is not None:
         lead = {
-            "accuracy": lead_over_questions(right, [row.right for row in reference]),
-            "delta_seper": lead_over_questions(gained, [row.delta_seper for row in reference]),
+            "accuracy": lead_over_questions(right, [run.right for run in reference]),
+            "delta_seper": lead_over_questions(gained, [run.delta_seper for run in reference]),
         }
     return WorkflowResult(
         accuracy=mean_over_questions(right),
         delta_seper=mean_over_questions(gained),
         searches=mean_over_questions(searches),
-        tokens=mean_over_questions([row.trace.tokens for row in rows]),
+        tokens=mean_over_questions([run.trace.tokens for run in runs]),
         per_search=rounded(sum(gained) / sum(searches)) if any(searches) else None,
-        steps=[_step_result(rows, place) for place in range(max(len(row.trace.steps) for row in rows))],
+        steps=[_step_result(runs, place) for place in range(max(len(run.trace.steps) for run in runs))],
         lead=lead,
     )
 
 
-def _step_result(rows: Sequence[Answered], place: int) -> StepResult:
-    done = [row.trace.steps[place].did for row in rows if len(row.trace.steps) > place]
+def _step_result(runs: Sequence[Answered], place: int) -> StepResult:
+    done = [run.trace.steps[place].did for run in runs if len(run.trace.steps) > place]
     return StepResult(
-        rounded(len(done) / len(rows)),
+        rounded(len(done) / len(runs)),
         rounded(done.count("refuse") / len(done)),
-        mean_over_questions([row.gains[place] if len(row.gains) > place else 0.0 for row in rows]),
+        mean_over_questions([run.gains[place] if len(run.gains) > place else 0.0 for run in runs]),
     )
 
 
@@ -198,9 +206,9 @@ def _trace_row(answered: Answered) -> dict[str, object]:
     return {"answer": trace.answer, "right": answered.right, "thoughts": list(trace.thoughts), "steps": steps}
 
 
-def _step_cell(row: StepResult) -> str:
-    refused = f", {row.refused:.0%} of them refusals" if row.refused else ""
-    return f"{row.gain} ({row.share:.0%}{refused})"
+def _step_cell(step: StepResult) -> str:
+    refused = f", {step.refused:.0%} of them refusals" if step.refused else ""
+    return f"{step.gain} ({step.share:.0%}{refused})"
 
 
 def command(config: WorkflowsOptions) -> str:

@@ -129,8 +129,8 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
     """Print the summary of a label folder, and its warnings."""
     first, *others = label_files(folder)
     # none if all questions were rejected, or have no gold answers
-    rows = list(islice((row for row in read_lines(first) if row["answers"] or labeler not in SUFFIXES), 1))
-    intervals = any(f"low{SUFFIXES.get(labeler, '')}" in passage for row in rows for passage in row["passages"])
+    rows = list(islice((line for line in read_lines(first) if line["answers"] or labeler not in SUFFIXES), 1))
+    intervals = any(f"low{SUFFIXES.get(labeler, '')}" in passage for line in rows for passage in line["passages"])
     print(f"\n{tables.summary_table(summary, labeler)}\n")
     print(
         f"{plural(summary['questions'], 'question')}, {plural(summary['passages'], 'passage')}: "

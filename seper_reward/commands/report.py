@@ -21,16 +21,16 @@ def command(config: ReportOptions) -> str:
         raise ValueError(f"{config.labels} has labels of {labeler!r}; a figure of beliefs needs labels of ΔSePer")
     if not rows:
         raise ValueError(f"{config.labels}: expected label rows, got none; see rejected.jsonl")
-    labeled = {row.query.id: row for row in labeled_queries(rows, DELTA_SEPER) if row.query.answers}
-    if not labeled:
+    by_id = {labeled.query.id: labeled for labeled in labeled_queries(rows, DELTA_SEPER) if labeled.query.answers}
+    if not by_id:
         raise ValueError(f"{config.labels}: no question has a gold answer, so there is no belief; write an .html page")
-    if config.question is not None and config.question not in labeled:
+    if config.question is not None and config.question not in by_id:
         raise ValueError(
-            f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(labeled)[:5])}, …"
+            f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(by_id)[:5])}, …"
         )
-    chosen = config.question or max(labeled, key=lambda name: max(labeled[name].labels) - min(labeled[name].labels))
+    chosen = config.question or max(by_id, key=lambda name: max(by_id[name].labels) - min(by_id[name].labels))
     path = Path(config.output)
     path = path if path.suffix else path.with_suffix(".png")
-    plot_belief(labeled[chosen], path)
+    plot_belief(by_id[chosen], path)
     print(f"question {chosen}: {path}")
     return f"seper-reward export --labels {config.labels} --output lists.jsonl"

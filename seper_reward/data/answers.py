@@ -164,12 +164,12 @@ def stated_aliases(value: Any) -> list[object]:
     return list(values[0]) if len(values) == 1 and is_list(values[0]) else values
 
 
-def read_answers(row: Iterable[object], text: Callable[[object, str], str]) -> Answers:
+def read_answers(aliases: Iterable[object], text: Callable[[object, str], str]) -> Answers:
     """Return the aliases of an answer in a row as a tuple, without missing ones (``is_missing``).
 
     ``text`` returns a value, given with its name for errors, as a text. Raises ``BadRowError`` if an alias is a list.
     """
-    values = list(row)
+    values = list(aliases)
     for at, value in enumerate(values):
         if is_list(value):
             raise BadRowError(

@@ -85,7 +85,7 @@ def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
     """
     if not token_log_probs:
         raise ValueError("token_log_probs must contain at least one response, got none")
-    return -torch.stack([row.double().sum() for row in token_log_probs]).mean()
+    return -torch.stack([log_probs.double().sum() for log_probs in token_log_probs]).mean()
 
 
 def semantic_entropy(weights: Tensor, cluster_ids: Tensor) -> Tensor:

@@ -133,7 +133,7 @@ def _keys(sampled: Responses) -> Sequence[object]:
     responses: Sequence[object] = sampled.token_ids or sampled.texts
     if has_mass(sampled) or not sampled.token_log_probs:
         return responses
-    return list(zip(responses, (tuple(row.tolist()) for row in sampled.token_log_probs), strict=True))
+    return list(zip(responses, (tuple(log_probs.tolist()) for log_probs in sampled.token_log_probs), strict=True))
 
 
 def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, Tensor]:

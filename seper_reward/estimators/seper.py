@@ -116,7 +116,10 @@ def without_end_token(token_log_probs: Sequence[Tensor], finished: Sequence[bool
             f"finished must have one entry for each of {len(token_log_probs)} responses, got {len(finished)}; "
             "end_token='counted' works without it"
         )
-    return [row[:-1] if ended and len(row) > 1 else row for row, ended in zip(token_log_probs, finished, strict=True)]
+    return [
+        log_probs[:-1] if ended and len(log_probs) > 1 else log_probs
+        for log_probs, ended in zip(token_log_probs, finished, strict=True)
+    ]
 
 
 def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tensor:

@@ -55,8 +55,10 @@ def stated_log_prob(belief: Belief) -> float | None:
     drawn = zip(
         belief.best_support, belief.counts, belief.sampled.finished, belief.sampled.token_log_probs, strict=False
     )
-    stated = [row[:-1] for support, count, finished, row in drawn if support >= SUPPORTS and count and finished]
-    return max([belief.answer_log_prob, *(float(row.double().mean()) for row in stated if len(row))])
+    stated = [
+        log_probs[:-1] for support, count, finished, log_probs in drawn if support >= SUPPORTS and count and finished
+    ]
+    return max([belief.answer_log_prob, *(float(log_probs.double().mean()) for log_probs in stated if len(log_probs))])
 
 
 def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: float | None) -> Estimate | None:

@@ -49,9 +49,9 @@ class Counterfactual(Record):
     def table(self) -> str:
         """Return ΔSePer and the shares of harmful and helpful passages by kind of passage."""
         rows = [
-            [f"{name}{among}", row.passages, row.delta_seper, row.harmful, row.helpful]
+            [f"{name}{among}", result.passages, result.delta_seper, result.harmful, result.helpful]
             for among, kinds in (("", self.kinds), (", known questions", self.known))
-            for name, row in kinds.items()
+            for name, result in kinds.items()
         ]
         columns = ["passages", "n", "mean ΔSePer", "interval below 0", "interval above 0"]
         return (
@@ -94,16 +94,19 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
         for query, by_context in scored
     ]
     before = known_before(scorer, [query for query, _ in scored])
-    known = [row for row, seper in zip(gains, before, strict=True) if seper is not None and seper >= KNOWN]
+    known = [by_kind for by_kind, seper in zip(gains, before, strict=True) if seper is not None and seper >= KNOWN]
     means = [
-        {kind: mean([delta.value for delta in deltas]) for kind, deltas in row.items() if deltas} for row in gains
+        {kind: mean([delta.value for delta in deltas]) for kind, deltas in by_kind.items() if deltas}
+        for by_kind in gains
     ]
-    both = [row for row in means if "neutral" in row]
+    both = [by_kind for by_kind in means if "neutral" in by_kind]
     return Counterfactual(
         kinds=_results(gains),
         known=_results(known),
-        lower_than_supporting=mean_over_questions([row["planted"] < row["supporting"] for row in means]),
-        lead_over_neutral=lead_over_questions([row["planted"] for row in both], [row["neutral"] for row in both]),
+        lower_than_supporting=mean_over_questions([by_kind["planted"] < by_kind["supporting"] for by_kind in means]),
+        lead_over_neutral=lead_over_questions(
+            [by_kind["planted"] for by_kind in both], [by_kind["neutral"] for by_kind in both]
+        ),
         baseline_seper=mean([by_context[()].seper for _, by_context in scored]),
         questions=len(scored),
         left_out=len(queries) - len(scored),
@@ -114,14 +117,14 @@ def _results(gains: Sequence[Mapping[str, Sequence[Estimate]]]) -> dict[str, Kin
     """Return the results by kind of passage, of the kinds that occur."""
     results = {}
     for kind in KINDS:
-        rows = [row[kind] for row in gains if row[kind]]
-        if rows:
-            numbers = [number for number, row in enumerate(rows) for _ in row]
-            flat = [gain for row in rows for gain in row]
+        by_query = [by_kind[kind] for by_kind in gains if by_kind[kind]]
+        if by_query:
+            numbers = [number for number, deltas in enumerate(by_query) for _ in deltas]
+            flat = [gain for deltas in by_query for gain in deltas]
             results[kind] = Kind(
-                questions=len(rows),
+                questions=len(by_query),
                 passages=len(flat),
-                delta_seper=mean_over_questions([mean([gain.value for gain in row]) for row in rows]),
+                delta_seper=mean_over_questions([mean([gain.value for gain in deltas]) for deltas in by_query]),
                 harmful=ratio_over_questions(numbers, [(gain.high < 0, 1.0) for gain in flat]),
                 helpful=ratio_over_questions(numbers, [(gain.low > 0, 1.0) for gain in flat]),
             )

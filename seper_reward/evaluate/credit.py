@@ -89,14 +89,14 @@ class CreditComparison(Record):
             f"{self.helpful} surely helpful and {self.harmful} surely harmful; "
             f"a credit's Spearman is at most {self.ceiling}"
         )
-        arms = [[name, row, self.effects.get(name, "")] for name, row in self.correct.items()]
+        arms = [[name, correct, self.effects.get(name, "")] for name, correct in self.correct.items()]
         tables = [counts, markdown_table(["result", "correct", "effect of the result"], arms)]
         titles = {"measures": "credit", "effects": "Spearman with the effect", "parts": "Spearman by part"}
         for kind, title in titles.items():
-            rows: list[list[Any]] = [[name, *row[kind].values()] for name, row in self.credits.items()]
+            rows: list[list[Any]] = [[name, *by_kind[kind].values()] for name, by_kind in self.credits.items()]
             columns = list(next(iter(self.credits.values()))[kind])
             if kind == "measures":
-                rows = [[*row, f"{self.tokens[row[0]]:.0f}"] for row in rows]
+                rows = [[*cells, f"{self.tokens[cells[0]]:.0f}"] for cells in rows]
                 columns.append("tokens")
             if kind == "parts":
                 columns = [f"{part} ({self.parts[part]})" for part in columns]
@@ -106,10 +106,10 @@ class CreditComparison(Record):
     def plot(self, path: Path) -> None:
         """Plot the correlations with the effects on E; the path's extension sets the format (svg, png, pdf)."""
         values = {
-            effect: {name: row["effects"][effect] for name, row in self.credits.items()}
+            effect: {name: by_kind["effects"][effect] for name, by_kind in self.credits.items()}
             for effect in (_TARGET, _OTHER)
         }
-        panels = {f"Spearman with the effect: {effect}": {"": row} for effect, row in values.items()}
+        panels = {f"Spearman with the effect: {effect}": {"": by_credit} for effect, by_credit in values.items()}
         plot_intervals(panels, path, ours=("delta_seper", "agent_delta_seper", "seper_gain", "delta_belief"))
 
 
@@ -141,8 +141,8 @@ def command(config: CreditOptions) -> str:
         }
         for name, error in errors.items():
             tell_left_out(name, error)
-        rows = [row for searches in credited if not isinstance(searches, Exception) for row in searches]
-        result = compare_credits(rows, config.margin, len(errors), config.agent, config.reader)
+        all_searches = [search for searches in credited if not isinstance(searches, Exception) for search in searches]
+        result = compare_credits(all_searches, config.margin, len(errors), config.agent, config.reader)
         report(result)
     if config.searches and process_state().is_main_process:
         write_lines(Path(config.searches), map(asdict, result.by_search))
@@ -169,36 +169,40 @@ def credited_searches(
     agent: SearchAgent, scorer: SePerScorer, corpus: Sequence[Passage], cases: Sequence[Case]
 ) -> list[list[CreditedSearch]]:
     """Measure the effect and the credits of the searches of rollouts, with a separate reader, whose judge gives E."""
-    rows = intervene(agent, corpus, cases)
-    requests = [row.asked for row in rows]
-    measured = map(unwrap, scorer.measure(requests, len(rows)))
+    rollouts = intervene(agent, corpus, cases)
+    requests = [rollout.asked for rollout in rollouts]
+    measured = map(unwrap, scorer.measure(requests, len(rollouts)))
     sampled = [
         (request.question, request.answers, responses)
-        for row, request in zip(rows, requests, strict=True)
-        for responses in row.now
+        for rollout, request in zip(rollouts, requests, strict=True)
+        for responses in rollout.now
     ]
     agent_beliefs = iter(beliefs_of(scorer.judge, scorer.estimator, sampled))
     helps = iter(
         agent.judge_results(
-            [(row.query.question, row.turns[:end]) for row in rows for end in range(1, len(row.turns) + 1)]
+            [
+                (rollout.query.question, rollout.turns[:end])
+                for rollout in rollouts
+                for end in range(1, len(rollout.turns) + 1)
+            ]
         )
     )
     credited = []
-    for row, request, reader in zip(rows, requests, measured, strict=True):
+    for rollout, request, reader in zip(rollouts, requests, measured, strict=True):
         supports = zip(request.texts, reader.supports, strict=True)
         right = {text: (support, exact_match(text, request.answers)) for text, support in supports}
-        beliefs = list(itertools.islice(agent_beliefs, len(row.now)))
+        beliefs = list(itertools.islice(agent_beliefs, len(rollout.now)))
         prompts = [scorer.reader.prompts.build(request.question, context) for context in request.contexts]
-        last = len(row.turns)
-        whole, outcome = reader.beliefs[last], right[row.answer][0]
+        last = len(rollout.turns)
+        whole, outcome = reader.beliefs[last], right[rollout.answer][0]
         seper = [belief.seper for belief in reader.beliefs[: last + 1]]
         gains = tuple(after - before for before, after in itertools.pairwise(seper))
         advantages = advantages_over_reader(Credit((*[1] * last, 0), gains, outcome), seper)
         costs = _costs("reader", scorer.reader, prompts[: last + 1], reader.beliefs[: last + 1])
         costs |= _costs("left out", scorer.reader, prompts[last:], reader.beliefs[last:])
-        costs |= _costs("agent", agent.reader, row.prompts, beliefs)
+        costs |= _costs("agent", agent.reader, rollout.prompts, beliefs)
         searches = []
-        for end, turn in enumerate(row.turns, 1):
+        for end, turn in enumerate(rollout.turns, 1):
             helpful, tokens = next(helps)
             text = " ".join(passage.full_text for passage in turn.passages)
             named = _by_beliefs(reader.beliefs[end - 1 : end + 1], beliefs[end - 1 : end + 1], costs) | {
@@ -210,13 +214,13 @@ def credited_searches(
             }
             searches.append(
                 CreditedSearch(
-                    row.query.id,
+                    rollout.query.id,
                     request.question,
                     end,
                     turn.query,
-                    row.query.metadata.get("hops"),
-                    float(np.mean([right[text][0] for text in row.bare])) >= KNOWN,
-                    **effects({arm: [right[text] for text in row.ends[end, arm]] for arm in ARMS}),
+                    rollout.query.metadata.get("hops"),
+                    float(np.mean([right[text][0] for text in rollout.bare])) >= KNOWN,
+                    **effects({arm: [right[text] for text in rollout.ends[end, arm]] for arm in ARMS}),
                     credits={name: value for name, (value, _) in named.items()},
                     tokens={name: cost for name, (_, cost) in named.items()},
                 )
@@ -259,26 +263,28 @@ def _by_beliefs(
 
 def _costs(name: str, reader: PromptedReader, prompts: Sequence[str], beliefs: Sequence[Belief]) -> dict[str, float]:
     """Return the number of tokens per search of the prompts of beliefs, and with their responses."""
-    rows = [zip(belief.counts, belief.sampled.token_log_probs, strict=True) for belief in beliefs]
-    drawn = sum(count * len(row) for count, row in itertools.chain.from_iterable(rows))
+    counted = [zip(belief.counts, belief.sampled.token_log_probs, strict=True) for belief in beliefs]
+    drawn = sum(count * len(log_probs) for count, log_probs in itertools.chain.from_iterable(counted))
     read, searches = sum(map(len, reader.sampler.tokenizer(list(prompts)).input_ids)), len(prompts) - 1
     return {f"{name} prompts": read / searches, name: (read + drawn) / searches}
 
 
 def compare_credits(
-    rows: Sequence[CreditedSearch], margin: float, left_out: int = 0, agent: str = "", reader: str = ""
+    searches: Sequence[CreditedSearch], margin: float, left_out: int = 0, agent: str = "", reader: str = ""
 ) -> CreditComparison:
     """Compare the credits of at least one search with their true effects, which are sure above ``margin``."""
-    if not rows:
+    if not searches:
         raise ValueError("expected searches that can be measured, got none; see the messages above")
-    over = partial(statistic_over_questions, [row.id for row in rows])
-    effects = {name: np.array([row.effects[name] for row in rows]) for name in rows[0].effects}
-    named = {name: np.array([row.credits[name] for row in rows], dtype=float) for name in rows[0].credits}
-    halves = np.array([row.halves for row in rows])
+    over = partial(statistic_over_questions, [search.id for search in searches])
+    effects = {name: np.array([search.effects[name] for search in searches]) for name in searches[0].effects}
+    named = {
+        name: np.array([search.credits[name] for search in searches], dtype=float) for name in searches[0].credits
+    }
+    halves = np.array([search.halves for search in searches])
     target, outcome = effects[_TARGET], named["outcome"]
-    least = np.maximum(margin, _SURE * np.array([row.std_errors[_TARGET] for row in rows]))
+    least = np.maximum(margin, _SURE * np.array([search.std_errors[_TARGET] for search in searches]))
     helpful, harmful = target > least, target < -least
-    parts = _parts(rows)
+    parts = _parts(searches)
 
     def mean(values: ArrayLike, chosen: ArrayLike | None = None) -> Statistic:
         masked = np.asarray(values, dtype=float) if chosen is None else np.where(chosen, values, math.nan)
@@ -306,24 +312,32 @@ def compare_credits(
     return CreditComparison(
         agent=agent,
         reader=reader,
-        questions=len({row.id for row in rows}),
-        searches=len(rows),
+        questions=len({search.id for search in searches}),
+        searches=len(searches),
         left_out=left_out,
         helpful=int(helpful.sum()),
         harmful=int(harmful.sum()),
-        correct={name: mean([row.correct[name] for row in rows]) for name in rows[0].correct},
+        correct={name: mean([search.correct[name] for search in searches]) for name in searches[0].correct},
         effects={name: mean(effect) for name, effect in effects.items()},
         ceiling=over(ceiling),
         credits={name: described(credit) for name, credit in named.items()},
-        tokens={name: sum(row.tokens[name] for row in rows) / len(rows) for name in named},
+        tokens={name: sum(search.tokens[name] for search in searches) / len(searches) for name in named},
         parts={part: int(chosen.sum()) for part, chosen in parts.items()},
-        by_search=rows,
+        by_search=searches,
     )
 
 
-def _parts(rows: Sequence[CreditedSearch]) -> dict[str, Any]:
+def _parts(searches: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
-    hops = {f"{hop}-hop": [row.hops == hop for row in rows] for hop in sorted({row.hops for row in rows if row.hops})}
-    numbers = {f"search {turn}": [row.search == turn for row in rows] for turn in sorted({row.search for row in rows})}
-    known = {name: [row.known == knows for row in rows] for name, knows in (("known", True), ("not known", False))}
+    hops = {
+        f"{hop}-hop": [search.hops == hop for search in searches]
+        for hop in sorted({search.hops for search in searches if search.hops})
+    }
+    numbers = {
+        f"search {turn}": [search.search == turn for search in searches]
+        for turn in sorted({search.search for search in searches})
+    }
+    known = {
+        name: [search.known == knows for search in searches] for name, knows in (("known", True), ("not known", False))
+    }
     return {part: np.array(chosen) for part, chosen in {**hops, **numbers, **known}.items()}

@@ -68,14 +68,14 @@ def intervene(agent: SearchAgent, corpus: Sequence[Passage], cases: Sequence[Cas
     gold = {prompt: case.query.answers for case, prompts in zip(cases, now, strict=True) for prompt in prompts}
     continued, credited = agent.answers(dict.fromkeys(after.values(), ())), agent.answers(gold, _CREDITED)
     bare = agent.answers({prompts[0]: () for prompts in now}, _CLOSED_BOOK)
-    rows = []
+    rollouts = []
     for number, (case, turns, prompts) in enumerate(zip(cases, played, now, strict=True)):
         ends = {key[1:]: continued[prompt].texts for key, prompt in after.items() if key[0] == number}
         answer = credited[prompts[-1]].texts[0] if case.rollout is None else case.rollout.answer
-        rows.append(Played(
+        rollouts.append(Played(
             case.query, turns, answer, prompts, [credited[prompt] for prompt in prompts], bare[prompts[0]].texts, ends
         ))  # fmt: skip
-    return rows
+    return rollouts
 
 
 def _results(question: str, turns: Turns, end: int, corpus: Sequence[Passage]) -> list[tuple[Passage, ...]]:

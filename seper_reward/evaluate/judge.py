@@ -87,8 +87,8 @@ class Agreement(Record):
         support = ", ".join(f"{value:.3f} of {name}" for name, value in self.support.items() if value is not None)
         text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}; mean support {support} responses"
         errors = [
-            [name, *(row[key] if key in ("right", "wrong") else cell(row[key]) for key in _ERRORS)]
-            for name, row in self.errors.items()
+            [name, *(shares[key] if key in ("right", "wrong") else cell(shares[key]) for key in _ERRORS)]
+            for name, shares in self.errors.items()
         ]
         return f"{text}\n\n{markdown_table(['share', *_ERRORS.values()], errors)}"
 
@@ -106,9 +106,9 @@ class Agreement(Record):
         bars.legend(ncols=4, loc="lower center", fontsize=8)
         table = self.calibration["reliability"]
         curve.plot([0, 1], [0, 1], color="#d5d8dc")
-        points = [row["mean_probability"] for row in table], [row["share_true"] for row in table]
+        points = [bucket["mean_probability"] for bucket in table], [bucket["share_true"] for bucket in table]
         curve.plot(*points, color="#4c9f70")
-        areas = [10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table]
+        areas = [10 + 300 * bucket["n"] / sum(bucket["n"] for bucket in table) for bucket in table]
         curve.scatter(*points, s=areas, color="#4c9f70")
         curve.set_xlabel("entailment probability (area: number of responses)")
         curve.set_ylabel("share that people call equivalent")
@@ -258,10 +258,10 @@ def method_scores(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool = Fa
 def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool = False) -> Tensor:
     """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the likeliest alias."""
     best: list[Tensor] = []
-    for rows in in_batches(verdicts, _CHUNK):
-        pairs = [Pair(verdict.question, verdict.response, alias) for verdict in rows for alias in verdict.answers]
+    for batch in in_batches(verdicts, _CHUNK):
+        pairs = [Pair(verdict.question, verdict.response, alias) for verdict in batch for alias in verdict.answers]
         probs = judge.probs(pairs, verbatim=verbatim).rows(pairs)
-        groups = torch.split(probs, [len(verdict.answers) for verdict in rows])
+        groups = torch.split(probs, [len(verdict.answers) for verdict in batch])
         best += [group[group[:, 0].argmax()] for group in groups]
     return torch.stack(best)
 
@@ -287,14 +287,14 @@ def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, A
         members.setdefault(min(int(prob * _BINS), _BINS - 1), []).append(at)
     table = [
         {
-            "mean_probability": sum(probs[at] for at in rows) / len(rows),
-            "share_true": sum(outcomes[at] for at in rows) / len(rows),
-            "n": len(rows),
+            "mean_probability": sum(probs[at] for at in places) / len(places),
+            "share_true": sum(outcomes[at] for at in places) / len(places),
+            "n": len(places),
         }
-        for _, rows in sorted(members.items())
+        for _, places in sorted(members.items())
     ]
-    error = sum(row["n"] * abs(row["share_true"] - row["mean_probability"]) for row in table) / len(probs)
-    return {"ece": round(error, 4), "reliability": [{k: round(v, 4) for k, v in row.items()} for row in table]}
+    error = sum(bucket["n"] * abs(bucket["share_true"] - bucket["mean_probability"]) for bucket in table) / len(probs)
+    return {"ece": round(error, 4), "reliability": [{k: round(v, 4) for k, v in bucket.items()} for bucket in table]}
 
 
 def _column(

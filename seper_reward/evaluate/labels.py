@@ -52,8 +52,8 @@ class Agreement(Record):
             f"({self.relevant} relevant)"
         )
         positives = [
-            [label, *(" / ".join(map(cell, rates.values())) for rates in row.values())]
-            for label, row in self.positives.items()
+            [label, *(" / ".join(map(cell, rates.values())) for rates in by_margin.values())]
+            for label, by_margin in self.positives.items()
         ]
         header = [
             f"precision / recall / other passages of grade {GRADES}",
@@ -116,9 +116,9 @@ def command(config: LabelsOptions) -> str:
                 raise ValueError(
                     f"expected labels of {DELTA_SEPER}, got labels of {labeler}; label with --labeler delta_seper"
                 )
-            labeled = [row for row in labeled_queries(rows, DELTA_SEPER) if row.query.answers]
-            in_split = [row for row in labeled if config.split in ("all", split_of(row.query.id))]
-            chosen = [row for row in in_split if not (config.leave_out_known and answered_before(row))]
+            answerable = [labeled for labeled in labeled_queries(rows, DELTA_SEPER) if labeled.query.answers]
+            in_split = [labeled for labeled in answerable if config.split in ("all", split_of(labeled.query.id))]
+            chosen = [labeled for labeled in in_split if not (config.leave_out_known and answered_before(labeled))]
             if not chosen:
                 raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
             marked = marked_rows(chosen, None if other is None else _seper_by_text(other))
@@ -128,14 +128,14 @@ def command(config: LabelsOptions) -> str:
 
 
 def marked_rows(
-    labeled: Sequence[LabeledQuery], read: Mapping[tuple[str, str], float] | None = None
+    queries: Sequence[LabeledQuery], read: Mapping[tuple[str, str], float] | None = None
 ) -> list[MarkedRow]:
     """Return the measures and marks of label rows of ``delta_seper``, and another reader's SePer, by id and text."""
     marked = []
-    for row, bm25 in zip(labeled, bm25_scores([row.query for row in labeled]), strict=True):
-        measures, evidence = label_measures(row, bm25)
-        seper = () if read is None else tuple(read.get(key, math.nan) for key in _keys(row.query))
-        marked.append(MarkedRow(row.query, tuple(relevance_of(row.query)), tuple(measures), evidence, seper))
+    for labeled, bm25 in zip(queries, bm25_scores([labeled.query for labeled in queries]), strict=True):
+        measures, evidence = label_measures(labeled, bm25)
+        seper = () if read is None else tuple(read.get(key, math.nan) for key in _keys(labeled.query))
+        marked.append(MarkedRow(labeled.query, tuple(relevance_of(labeled.query)), tuple(measures), evidence, seper))
     return marked
 
 
@@ -153,20 +153,20 @@ def bm25_scores(queries: Sequence[Query]) -> list[list[float]]:
     return by_query
 
 
-def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) -> Agreement:
+def agreement(marked: Sequence[MarkedRow], against: str, known_left_out: int = 0) -> Agreement:
     """Compare the measures of ``marked_rows`` with the marks, and the measure ``against`` with all others."""
     names = [
         name
-        for name in rows[0].measures[0]
-        if not all(math.isnan(measures[name]) for row in rows for measures in row.measures)
+        for name in marked[0].measures[0]
+        if not all(math.isnan(measures[name]) for query in marked for measures in query.measures)
     ]
     if against not in names:
         raise ValueError(f"against must be one of {', '.join(names)}, got {against!r}")
-    values = {name: [[measures[name] for measures in row.measures] for row in rows] for name in names}
-    values[_HUMAN] = [[float(mark) for mark in row.relevant] for row in rows]
-    scores = {name: _scores(by_query, rows) for name, by_query in values.items()}
-    marks = [mark for row in rows for mark in row.relevant]
-    labels = [label for label in rows[0].evidence if all(label in row.evidence for row in rows)]
+    values = {name: [[measures[name] for measures in query.measures] for query in marked] for name in names}
+    values[_HUMAN] = [[float(mark) for mark in query.relevant] for query in marked]
+    scores = {name: _scores(by_query, marked) for name, by_query in values.items()}
+    marks = [mark for query in marked for mark in query.relevant]
+    labels = [label for label in marked[0].evidence if all(label in query.evidence for query in marked)]
     return Agreement(
         measures={name: {part: _known(numbers) for part, numbers in parts.items()} for name, parts in scores.items()},
         leads={
@@ -175,10 +175,11 @@ def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) 
             if name != against
         },
         positives={
-            label: _positives([value for row in rows for value in row.evidence[label]], marks) for label in labels
+            label: _positives([value for query in marked for value in query.evidence[label]], marks)
+            for label in labels
         },
         against=against,
-        questions=len(rows),
+        questions=len(marked),
         passages=len(marks),
         relevant=sum(marks),
         known_left_out=known_left_out,
@@ -209,13 +210,13 @@ def of_best(values: Sequence[float], gains: Sequence[float]) -> float:
     return math.nan if np.isnan(score).any() else float(np.array(gains, dtype=float)[score == score.max()].mean())
 
 
-def _scores(values: Sequence[Sequence[float]], rows: Sequence[MarkedRow]) -> dict[str, np.ndarray]:
+def _scores(values: Sequence[Sequence[float]], marked: Sequence[MarkedRow]) -> dict[str, np.ndarray]:
     """Return the numbers of ``_PARTS`` of one measure for each question, NaN if undefined."""
-    pairs = list(zip(values, rows, strict=True))
+    pairs = list(zip(values, marked, strict=True))
     parts = {
-        "within": [area(numbers, row.relevant) for numbers, row in pairs],
-        "best": [of_best(numbers, row.relevant) if any(row.relevant) else math.nan for numbers, row in pairs],
-        **({"seper": [of_best(numbers, row.seper) for numbers, row in pairs]} if rows[0].seper else {}),
+        "within": [area(numbers, query.relevant) for numbers, query in pairs],
+        "best": [of_best(numbers, query.relevant) if any(query.relevant) else math.nan for numbers, query in pairs],
+        **({"seper": [of_best(numbers, query.seper) for numbers, query in pairs]} if marked[0].seper else {}),
     }
     return {part: np.array(numbers) for part, numbers in parts.items()}
 
@@ -279,12 +280,12 @@ def _keys(query: Query) -> list[tuple[str, str]]:
 
 def _seper_by_text(folder: str) -> dict[tuple[str, str], float]:
     """Return the reader's SePer with each passage of a label folder, by the id of the question and the text."""
-    labeled = labeled_queries(read_label_rows(folder), DELTA_SEPER)
+    queries = labeled_queries(read_label_rows(folder), DELTA_SEPER)
     return {
         key: fields["seper"]
-        for row in labeled
-        if row.query.answers
-        for key, fields in zip(_keys(row.query), row.details, strict=True)
+        for labeled in queries
+        if labeled.query.answers
+        for key, fields in zip(_keys(labeled.query), labeled.details, strict=True)
     }
 
 

@@ -43,9 +43,9 @@ def rank_values(
         for number, passages in enumerate(retrieved)
         for place, passage in enumerate(passages)
     ]
-    rows: list[dict[str, float] | None] = [{} if relevant else None for relevant in marked]
+    values: list[dict[str, float] | None] = [{} if relevant else None for relevant in marked]
     for metric in library.iter_calc(list(parsed), qrels, run):
-        row = rows[int(metric.query_id)]
-        if row is not None:
-            row[parsed[metric.measure]] = float(metric.value)
-    return rows
+        by_name = values[int(metric.query_id)]
+        if by_name is not None:
+            by_name[parsed[metric.measure]] = float(metric.value)
+    return values

@@ -64,11 +64,11 @@ class Retrievers:
         """Return the measures, and their correlation with the reader's accuracy, as Markdown."""
         measures, judged = list(self.retrievers[0].measures), list(self.retrievers[0].kendall)
         known = [("no passage", "0", self.no_passage)]
-        known += [(row.retriever, str(row.k), row.measures) for row in self.retrievers]
-        values = [[name, k, *(row.get(measure, "") for measure in measures)] for name, k, row in known]
-        correlated = [(row.retriever, str(row.k), row.kendall) for row in self.retrievers]
-        correlated += [("order of all retrievers", k, row) for k, row in self.order.items()]
-        taus = [[name, k, *(row[measure] for measure in judged)] for name, k, row in correlated]
+        known += [(result.retriever, str(result.k), result.measures) for result in self.retrievers]
+        values = [[name, k, *(by_measure.get(measure, "") for measure in measures)] for name, k, by_measure in known]
+        correlated = [(result.retriever, str(result.k), result.kendall) for result in self.retrievers]
+        correlated += [("order of all retrievers", k, by_measure) for k, by_measure in self.order.items()]
+        taus = [[name, k, *(by_measure[measure] for measure in judged)] for name, k, by_measure in correlated]
         return "\n\n".join(
             [
                 questions_text(self.questions, self.left_out),
@@ -129,16 +129,16 @@ def compare_retrievers(
     together = [[(), *(passages[:k] for passages in ranked.values() for k in depths)] for ranked in shown]
     alone = [[(passage,) for passages in ranked.values() for passage in passages[: max(depths)]] for ranked in shown]
     beliefs = measured(scorer, queries, [[(), *one, *several] for one, several in zip(alone, together, strict=True)])
-    rows = list(_answer_questions(scorer, queries, shown, together, beliefs))
-    if not rows:
+    questions = list(_answer_questions(scorer, queries, shown, together, beliefs))
+    if not questions:
         raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
-    columns = {(name, k): _columns(name, k, rows, relevant_from) for name in retrieved for k in depths}
+    columns = {(name, k): _columns(name, k, questions, relevant_from) for name in retrieved for k in depths}
     return Retrievers(
-        questions=len(rows),
-        left_out=len(queries) - len(rows),
+        questions=len(questions),
+        left_out=len(queries) - len(questions),
         no_passage={
-            "seper": mean_over_questions([row.beliefs[()].seper for row in rows]),
-            "accuracy": mean_over_questions([row.right[()] for row in rows]),
+            "seper": mean_over_questions([question.beliefs[()].seper for question in questions]),
+            "accuracy": mean_over_questions([question.right[()] for question in questions]),
         },
         retrievers=[_retriever_row(name, k, columns[name, k]) for name, k in columns],
         order={str(k): _orders([columns[name, k] for name in retrieved]) for k in depths},
@@ -165,34 +165,46 @@ def _answer_questions(
     beliefs: Sequence[Mapping[Context, Belief] | None],
 ) -> Iterator[_Question]:
     """Yield the measured questions with the reader's greedy answers; questions without answers are left out."""
-    rows = zip(queries, shown, together, beliefs, strict=True)
-    valid = [(query, ranked, list(dict.fromkeys(lists)), row) for query, ranked, lists, row in rows if row is not None]
+    candidates = zip(queries, shown, together, beliefs, strict=True)
+    valid = [
+        (query, ranked, list(dict.fromkeys(lists)), by_context)
+        for query, ranked, lists, by_context in candidates
+        if by_context is not None
+    ]
     requests = [Asked(query.question, (), tuple(lists)) for query, _, lists, _ in valid]
     answered = measure_shared(requests, scorer.with_sampling(**GREEDY).reader.responses, "answering")
-    for (query, ranked, lists, row), responses in zip(valid, answered, strict=True):
+    for (query, ranked, lists, by_context), responses in zip(valid, answered, strict=True):
         if isinstance(responses, UnscorableError):
             tell_left_out(query.id, responses)
             continue
         texts = [response.texts[0] for response in responses]
         right = {context: exact_match(text, query.answers) for context, text in zip(lists, texts, strict=True)}
-        yield _Question(query, ranked, row, right)
+        yield _Question(query, ranked, by_context, right)
 
 
-def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -> dict[str, object]:
+def _columns(name: str, k: int, questions: Sequence[_Question], relevant_from: int) -> dict[str, object]:
     """Return ``(Q,)`` values of each measure and of the accuracy; NaN for questions without a relevant passage."""
-    lists = [row.lists[name][:k] for row in rows]
-    gains = [gold_relevance(row.query) for row in rows]
+    lists = [question.lists[name][:k] for question in questions]
+    gains = [gold_relevance(question.query) for question in questions]
     ranked = rank_values(lists, gains, {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"}, relevant_from)
-    alone = [[row.moved((passage,)).soft for passage in passages] for row, passages in zip(rows, lists, strict=True)]
+    alone = [
+        [question.moved((passage,)).soft for passage in passages]
+        for question, passages in zip(questions, lists, strict=True)
+    ]
     return {
-        **{key: np.array([np.nan if row is None else row[key] for row in ranked]) for key in ("ndcg", "recall")},
-        "seper": np.array([row.beliefs[passages].seper for row, passages in zip(rows, lists, strict=True)]),
-        "delta_seper": np.array([sum(gain.value for gain in row) / k for row in alone]),
-        "delta_seper_list": np.array(
-            [row.moved(passages).delta_seper for row, passages in zip(rows, lists, strict=True)]
+        **{
+            key: np.array([np.nan if values is None else values[key] for values in ranked])
+            for key in ("ndcg", "recall")
+        },
+        "seper": np.array(
+            [question.beliefs[passages].seper for question, passages in zip(questions, lists, strict=True)]
         ),
-        "harm_rate": np.array([sum(gain.high < -MARGIN for gain in row) / k for row in alone]),
-        "accuracy": np.array([row.right[passages] for row, passages in zip(rows, lists, strict=True)]),
+        "delta_seper": np.array([sum(gain.value for gain in deltas) / k for deltas in alone]),
+        "delta_seper_list": np.array(
+            [question.moved(passages).delta_seper for question, passages in zip(questions, lists, strict=True)]
+        ),
+        "harm_rate": np.array([sum(gain.high < -MARGIN for gain in deltas) / k for deltas in alone]),
+        "accuracy": np.array([question.right[passages] for question, passages in zip(questions, lists, strict=True)]),
     }
 
 

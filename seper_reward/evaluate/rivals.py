@@ -38,11 +38,11 @@ def label_measures(
     The evidence (``labels.rows.evidence_of``) is that of labels which all passages have.
     """
     query, bare = labeled.query, labeled.baseline
-    rows = []
+    measures = []
     for passage, fields, score in zip(query.passages, labeled.details, bm25, strict=True):
         gain, belief = _number(fields["question_gain"]), _number(fields["delta_belief"])
         contains = float(holds_answer(passage.full_text, query.answers))
-        rows.append(
+        measures.append(
             {
                 "retriever": _number(passage.metadata.get("cosine")),
                 "bm25": score,
@@ -57,8 +57,10 @@ def label_measures(
                 "seper_gain": belief + QUESTION_WEIGHT * gain,
             }
         )
-    known = [name for name in SUFFIXES if not any(math.isnan(row[name]) for row in rows)]
-    return rows, {name: evidence_of(labeled.details, name) or [row[name] for row in rows] for name in known}
+    known = [name for name in SUFFIXES if not any(math.isnan(values[name]) for values in measures)]
+    return measures, {
+        name: evidence_of(labeled.details, name) or [values[name] for values in measures] for name in known
+    }
 
 
 def expected_exact_match(fields: Mapping[str, Any], answers: Answers) -> float:

@@ -35,8 +35,8 @@ def _messages(question: str, searches: Sequence[tuple[str, str]], request: str) 
 
 
 _ROLLOUTS = [
-    (row["question"], row["searches"], row["answer"])
-    for row in yaml.safe_load(Path(__file__).with_name("search_agent.yaml").read_text(encoding="utf-8"))
+    (rollout["question"], rollout["searches"], rollout["answer"])
+    for rollout in yaml.safe_load(Path(__file__).with_name("search_agent.yaml").read_text(encoding="utf-8"))
 ]
 _EXAMPLES = {
     _QUERY: [message for question, searches, _ in _ROLLOUTS for message in _messages(question, searches, _QUERY)[:-1]],
@@ -89,8 +89,8 @@ class SearchAgent:
         sampled: dict[str, Responses] = {}
         for batch in in_batches(sorted(prompts, key=lambda prompt: (len(prompt), prompt)), _PROMPTS):
             gold = [tuple(self.reader.prompts.response_texts(prompts[prompt])) for prompt in batch]
-            rows = reader.sample([Request(*arguments) for arguments in zip(batch, gold, strict=True)])
-            sampled |= {prompt: unwrap(row) for prompt, row in zip(batch, rows, strict=True)}
+            drawn = reader.sample([Request(*arguments) for arguments in zip(batch, gold, strict=True)])
+            sampled |= {prompt: unwrap(responses) for prompt, responses in zip(batch, drawn, strict=True)}
         return sampled
 
     def judge_results(self, rollouts: Sequence[tuple[str, Turns]]) -> list[tuple[float, float]]:

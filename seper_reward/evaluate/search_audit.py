@@ -84,10 +84,10 @@ class SearchAudit(Record):
 
     def table(self) -> str:
         """Return the measures and the kinds of searches as Markdown."""
-        measures = [[_TITLES[name], row] for name, row in self.measures.items()]
+        measures = [[_TITLES[name], statistic] for name, statistic in self.measures.items()]
         kinds = [
-            [kind, row.searches, row.share, "–" if row.surely is None else row.surely]
-            for kind, row in self.kinds.items()
+            [kind, result.searches, result.share, "–" if result.surely is None else result.surely]
+            for kind, result in self.kinds.items()
         ]
         counts = f"{plural(self.rollouts, 'rollout')} of {plural(self.questions, 'question')}"
         counts += f", {plural(self.searches, 'search')}"
@@ -107,20 +107,20 @@ class SearchAudit(Record):
 
     def plot(self, path: Path) -> None:
         """Plot the gains of searches, and the net gain of a rollout by the price of a search."""
-        rows, rollouts = self.by_search, self.rollouts
+        by_search, rollouts = self.by_search, self.rollouts
         figure = new_figure(10, 3.8)
         gains, net = figure.subplots(1, 2)
         edges = [number / 10 for number in range(-10, 11)]
-        by_kind = {kind: [row.delta_seper for row in rows if row.kind == kind] for kind in _COLORS}
+        by_kind = {kind: [search.delta_seper for search in by_search if search.kind == kind] for kind in _COLORS}
         gains.hist(list(by_kind.values()), bins=edges, stacked=True, color=list(_COLORS.values()), label=list(_COLORS))
         gains.set_xlabel("ΔSePer of a search")
         gains.set_ylabel("searches")
         gains.yaxis.get_major_locator().set_params(integer=True)
         gains.legend(fontsize=8)
         prices = [number / 50 for number in range(51)]
-        chosen = {"all searches": rows, "needed searches": [row for row in rows if row.needed]}
+        chosen = {"all searches": by_search, "needed searches": [search for search in by_search if search.needed]}
         for name, searches in chosen.items():
-            total = sum(row.delta_seper for row in searches)
+            total = sum(search.delta_seper for search in searches)
             net.plot(prices, [(total - price * len(searches)) / rollouts for price in prices], label=name)
         net.axhline(0, color="#7f8c8d", linewidth=0.8)
         price = self.measures["break_even_price"].value
@@ -151,14 +151,14 @@ def audit_searches(scorer: SePerScorer, rollouts: Sequence[Rollout], *, margin: 
     if not scored:
         raise ValueError("expected rollouts that can be measured, got none; see the messages above")
     audited, needs = [rollout for rollout, *_ in scored], [need for *_, need in scored]
-    rows: list[Search] = []
+    audited_searches: list[Search] = []
     for index, (rollout, contexts, by_context, need) in enumerate(scored):
         seper = [by_context[context].seper for context in contexts]
         for number, turn in enumerate(rollout.turns, 1):
             gain = utility(by_context[contexts[number]], by_context[contexts[number - 1]])
             moved = gain.delta_seper
             kind = "helpful" if moved > margin else "harmful" if moved < -margin else "useless"
-            rows.append(
+            audited_searches.append(
                 Search(
                     rollout=index,
                     id=rollout.question,
@@ -178,18 +178,22 @@ def audit_searches(scorer: SePerScorer, rollouts: Sequence[Rollout], *, margin: 
     return SearchAudit(
         rollouts=len(audited),
         questions=len({rollout.question for rollout in audited}),
-        searches=len(rows),
+        searches=len(audited_searches),
         left_out=len(rollouts) - len(audited),
         needed_below=KNOWN,
         margin=margin,
-        measures=_measures(audited, needs, right_answers(scorer, audited), rows, margin),
-        kinds=_kinds(rows),
-        by_search=rows,
+        measures=_measures(audited, needs, right_answers(scorer, audited), audited_searches, margin),
+        kinds=_kinds(audited_searches),
+        by_search=audited_searches,
     )
 
 
 def _measures(
-    rollouts: Sequence[Rollout], needs: Sequence[bool], right: Sequence[bool], rows: Sequence[Search], margin: float
+    rollouts: Sequence[Rollout],
+    needs: Sequence[bool],
+    right: Sequence[bool],
+    searches: Sequence[Search],
+    margin: float,
 ) -> dict[str, Statistic]:
     ids = [rollout.question for rollout in rollouts]
     pairs = list(zip(rollouts, needs, strict=True))
@@ -198,12 +202,12 @@ def _measures(
         return ratio_over_questions(ids, [part(*pair) for pair in pairs])
 
     def over_searches(chosen: Sequence[Search], part: Callable[[Search], float]) -> Statistic:
-        return ratio_over_questions([row.id for row in chosen], [(part(row), 1.0) for row in chosen])
+        return ratio_over_questions([search.id for search in chosen], [(part(search), 1.0) for search in chosen])
 
-    of_need = {need: [row for row in rows if needs[row.rollout] == need] for need in (True, False)}
+    of_need = {need: [search for search in searches if needs[search.rollout] == need] for need in (True, False)}
     highest: dict[str, float] = {}
-    for row in of_need[True]:
-        highest[row.id] = max(row.high, highest.get(row.id, row.high))
+    for search in of_need[True]:
+        highest[search.id] = max(search.high, highest.get(search.id, search.high))
     accuracy = ratio_over_questions(ids, [(is_right, 1.0) for is_right in right])
     return {
         **({"accuracy": accuracy} if any(rollout.answer for rollout in rollouts) else {}),
@@ -215,19 +219,21 @@ def _measures(
         "decision_f1": over_rollouts(
             lambda rollout, need: (2 * (need and bool(rollout.turns)), need + bool(rollout.turns))
         ),
-        "unsure_before": over_searches(rows, lambda row: row.unsure_before),
+        "unsure_before": over_searches(searches, lambda search: search.unsure_before),
         "uncovered": ratio_over_questions(list(highest), [(high <= margin, 1.0) for high in highest.values()]),
-        "break_even_price": over_searches(rows, lambda row: row.delta_seper),
-        "break_even_price_needed": over_searches(of_need[True], lambda row: row.delta_seper),
-        "break_even_price_not_needed": over_searches(of_need[False], lambda row: row.delta_seper),
+        "break_even_price": over_searches(searches, lambda search: search.delta_seper),
+        "break_even_price_needed": over_searches(of_need[True], lambda search: search.delta_seper),
+        "break_even_price_not_needed": over_searches(of_need[False], lambda search: search.delta_seper),
     }
 
 
-def _kinds(rows: Sequence[Search]) -> dict[str, KindOfSearches]:
-    surely = {"helpful": lambda row: row.low > 0, "harmful": lambda row: row.high < 0}
+def _kinds(searches: Sequence[Search]) -> dict[str, KindOfSearches]:
+    surely = {"helpful": lambda search: search.low > 0, "harmful": lambda search: search.high < 0}
     kinds = {}
     for kind in KINDS:
-        members = [row for row in rows if row.kind == kind]
-        share = ratio_over_questions([row.id for row in rows], [(row.kind == kind, 1.0) for row in rows])
+        members = [search for search in searches if search.kind == kind]
+        share = ratio_over_questions(
+            [search.id for search in searches], [(search.kind == kind, 1.0) for search in searches]
+        )
         kinds[kind] = KindOfSearches(len(members), share, sum(map(surely[kind], members)) if kind in surely else None)
     return kinds

@@ -128,15 +128,15 @@ class EntailmentScorer:
             return torch.empty(0, self.classes)
         with timed("tokenize pairs"):
             grids = self.parts(pairs, verbatim=verbatim)
-            rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
-            encoded = self.encode(rows)
+            parts = list(dict.fromkeys(part for grid in grids for claim in grid for part in claim))
+            encoded = self.encode(parts)
         lengths = {at: len(ids) for at, ids in enumerate(encoded["input_ids"])}
         scores: dict[Pair, list[float]] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
             scored = in_halves(functools.partial(self._forward, encoded), batch)
-            scores.update(zip([rows[at] for at in batch], scored, strict=True))
+            scores.update(zip([parts[at] for at in batch], scored, strict=True))
         # entailment is the first class, so lists are compared by it
-        return torch.tensor([min(max(scores[row] for row in claim) for claim in grid) for grid in grids])
+        return torch.tensor([min(max(scores[part] for part in claim) for claim in grid) for grid in grids])
 
     def parts(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> list[list[list[Pair]]]:
         """Return for each pair, per part of its hypothesis, the pairs of this part with the parts of its premise."""
@@ -160,17 +160,17 @@ class EntailmentScorer:
             ids = {text: encoding.ids for text, encoding in zip(safe, encoded, strict=True)}
             pairs_of_ids = [(ids[one], ids[two]) for one, two in zip(firsts, seconds, strict=True)]
             columns = joined_pairs(self.tokenizer, pairs_of_ids)
-            if all(len(row) <= self._max_length for row in columns["input_ids"]):
+            if all(len(pair_ids) <= self._max_length for pair_ids in columns["input_ids"]):
                 return {name: columns[name] for name in self.tokenizer.model_input_names}
         pairs_of_texts = ([safe[text] for text in column] for column in (firsts, seconds))
         return dict(self.tokenizer(*pairs_of_texts, truncation="longest_first", max_length=self._max_length))
 
     @inference()
     def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> list[list[float]]:
-        rows = {name: [column[at] for at in places] for name, column in encoded.items()}
+        columns = {name: [column[at] for at in places] for name, column in encoded.items()}
         if self.tokenizer.pad_token_id is None:
             raise ValueError(f"judge {self.name!r}: its tokenizer has no padding token; set pad_token in its config")
-        batch = self.tokenizer.pad(rows, return_tensors="pt").to(self.device)
+        batch = self.tokenizer.pad(columns, return_tensors="pt").to(self.device)
         with timed("entailment", tokens=batch["input_ids"].numel()):
             logits: Tensor = self.model(**batch).logits  # (n, K) in the model's order
         probs: list[list[float]] = logits.float().softmax(-1)[:, self.columns].tolist()

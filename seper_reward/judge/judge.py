@@ -92,8 +92,8 @@ class Judge:
         kind = "entailment_verbatim" if verbatim else "entailment"
         scores = dict(zip(claims, answers_through(self.cache, kind, self.model, claims, compute), strict=True))
         certain = torch.eye(self.model.classes)[[0, -1]].tolist()  # entailment, contradiction
-        rows = (scores[claim] if isinstance(claim, Pair) else certain[0 if claim else 1] for claim in ruled)
-        return Judged(dict(zip(distinct, rows, strict=True)), self.model.classes)
+        probs = (scores[claim] if isinstance(claim, Pair) else certain[0 if claim else 1] for claim in ruled)
+        return Judged(dict(zip(distinct, probs, strict=True)), self.model.classes)
 
 
 class Judged:

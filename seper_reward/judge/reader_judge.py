@@ -74,4 +74,4 @@ def yes_probs(sampler: Sampler, prompts: Sequence[str]) -> Tensor:
     """
     repeated = [prompt for prompt in prompts for _ in _REPLIES]
     log_probs = sampler.log_probs(repeated, list(_REPLIES) * len(prompts))
-    return torch.tensor([float(unwrap(row).sum()) for row in log_probs]).view(-1, len(_REPLIES)).softmax(-1)
+    return torch.tensor([float(unwrap(reply).sum()) for reply in log_probs]).view(-1, len(_REPLIES)).softmax(-1)

@@ -53,7 +53,7 @@ class Block:
 
     def write(self, head: Mapping[str, object], rows: Iterable[Mapping[str, object]]) -> None:
         """Write the file, whole or not at all; rows must be strict JSON, without NaN."""
-        text = "".join(json_line(row, default=str, allow_nan=False) for row in (head, *rows)).encode()
+        text = "".join(json_line(line, default=str, allow_nan=False) for line in (head, *rows)).encode()
         write_chunks(self.file, [_checksum(text), text])
 
     def head(self) -> dict[str, Any]:

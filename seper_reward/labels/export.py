@@ -73,25 +73,25 @@ def _some_rows(make: Rows, labeled: Sequence[LabeledQuery], margin: float) -> li
     return rows
 
 
-def _pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
+def _pair_rows(queries: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{anchor, positive}`` for each passage that helps: for losses with in-batch negatives (MNRL, InfoNCE)."""
-    for row in labeled:
-        for at in split_by_help(row, margin)[0]:
-            yield {"anchor": row.query.question, "positive": row.query.passages[at].full_text}
+    for labeled in queries:
+        for at in split_by_help(labeled, margin)[0]:
+            yield {"anchor": labeled.query.question, "positive": labeled.query.passages[at].full_text}
 
 
-def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
+def _triplet_rows(queries: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels.
 
     A question has at most ``MOST_TRIPLETS``, evenly spread over all from the greatest difference down.
     """
     left_out = 0
-    for row in labeled:
-        all_triplets = list(triplets(row, margin=margin))
+    for labeled in queries:
+        all_triplets = list(triplets(labeled, margin=margin))
         left_out += max(0, len(all_triplets) - MOST_TRIPLETS)
         for positive, negative, difference in spread(all_triplets, MOST_TRIPLETS):
             yield {
-                "anchor": row.query.question,
+                "anchor": labeled.query.question,
                 "positive": positive.full_text,
                 "negative": negative.full_text,
                 "label": round(difference, DIGITS),
@@ -100,55 +100,55 @@ def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[di
         say_once(f"left out: {plural(left_out, 'triplet')}; a question has at most {MOST_TRIPLETS}")
 
 
-def _list_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
+def _list_rows(queries: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{query, docs, labels}`` for each question, for listwise losses (RankNet, Lambda, ListNet)."""
-    for row in labeled:
-        passages = [passage.full_text for passage in row.query.passages]
-        yield {"query": row.query.question, "docs": passages, "labels": list(row.labels)}
+    for labeled in queries:
+        passages = [passage.full_text for passage in labeled.query.passages]
+        yield {"query": labeled.query.question, "docs": passages, "labels": list(labeled.labels)}
 
 
-def _flat_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
+def _flat_rows(queries: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{query, passage, label}`` for each passage, for losses of scored pairs (CoSENT, cosine, MSE)."""
-    for row in labeled:
-        for passage, label in zip(row.query.passages, row.labels, strict=True):
-            yield {"query": row.query.question, "passage": passage.full_text, "label": label}
+    for labeled in queries:
+        for passage, label in zip(labeled.query.passages, labeled.labels, strict=True):
+            yield {"query": labeled.query.question, "passage": passage.full_text, "label": label}
 
 
-def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
+def _tevatron(queries: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield rows for Tevatron, with the labels as scores."""
-    names = _document_ids(labeled)
-    for row, positives, negatives in _both_kinds(labeled, margin):
+    names = _document_ids(queries)
+    for labeled, positives, negatives in _both_kinds(queries, margin):
         passages = [
-            {"docid": names[row.query.id, at], "title": passage.title, "text": passage.text, "score": label}
-            for at, (passage, label) in enumerate(zip(row.query.passages, row.labels, strict=True))
+            {"docid": names[labeled.query.id, at], "title": passage.title, "text": passage.text, "score": label}
+            for at, (passage, label) in enumerate(zip(labeled.query.passages, labeled.labels, strict=True))
         ]
         yield {
-            "query_id": row.query.id,
-            "query": row.query.question,
+            "query_id": labeled.query.id,
+            "query": labeled.query.question,
             "positive_passages": [passages[at] for at in positives],
             "negative_passages": [passages[at] for at in negatives],
         }
 
 
-def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
+def _flag_embedding(queries: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield rows for FlagEmbedding; the scores are used for its knowledge distillation."""
-    for row, positives, negatives in _both_kinds(labeled, margin):
-        texts = [passage.full_text for passage in row.query.passages]
+    for labeled, positives, negatives in _both_kinds(queries, margin):
+        texts = [passage.full_text for passage in labeled.query.passages]
         yield {
-            "query": row.query.question,
+            "query": labeled.query.question,
             "pos": [texts[at] for at in positives],
             "neg": [texts[at] for at in negatives],
-            "pos_scores": [row.labels[at] for at in positives],
-            "neg_scores": [row.labels[at] for at in negatives],
+            "pos_scores": [labeled.labels[at] for at in positives],
+            "neg_scores": [labeled.labels[at] for at in negatives],
         }
 
 
-def _trec(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
+def _trec(queries: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
     """Yield TREC qrels with the grades of ``gains``; evaluation tools count grades below 1 as not relevant."""
-    names = _document_ids(labeled)
-    for row in labeled:
-        for at, gain in enumerate(gains(row, margin)):
-            yield f"{_word(row.query.id)} 0 {_word(names[row.query.id, at])} {gain}"
+    names = _document_ids(queries)
+    for labeled in queries:
+        for at, gain in enumerate(gains(labeled, margin)):
+            yield f"{_word(labeled.query.id)} 0 {_word(names[labeled.query.id, at])} {gain}"
 
 
 #: Functions that yield rows, by the form of a dataset.
@@ -165,24 +165,24 @@ LAYOUTS: dict[str, Rows] = {
 }
 
 
-def _both_kinds(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[tuple[LabeledQuery, list[int], list[int]]]:
+def _both_kinds(queries: Sequence[LabeledQuery], margin: float) -> Iterator[tuple[LabeledQuery, list[int], list[int]]]:
     """Yield the queries that have positives and negatives, with the positions of both."""
-    for row in labeled:
-        positives, negatives = split_by_help(row, margin)
+    for labeled in queries:
+        positives, negatives = split_by_help(labeled, margin)
         if positives and negatives:
-            yield row, positives, negatives
+            yield labeled, positives, negatives
 
 
-def _document_ids(labeled: Sequence[LabeledQuery]) -> dict[tuple[str, int], str]:
+def _document_ids(queries: Sequence[LabeledQuery]) -> dict[tuple[str, int], str]:
     """Return document ids by (question id, place): the passage's id, plus the question's id if texts share it."""
     texts: dict[str, set[Passage]] = {}
-    for row in labeled:
-        for passage in row.query.passages:
+    for labeled in queries:
+        for passage in labeled.query.passages:
             texts.setdefault(passage.id, set()).add(passage)
     return {
-        (row.query.id, at): passage.id if len(texts[passage.id]) == 1 else f"{row.query.id}:{passage.id}"
-        for row in labeled
-        for at, passage in enumerate(row.query.passages)
+        (labeled.query.id, at): passage.id if len(texts[passage.id]) == 1 else f"{labeled.query.id}:{passage.id}"
+        for labeled in queries
+        for at, passage in enumerate(labeled.query.passages)
     }
 
 

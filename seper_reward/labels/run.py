@@ -256,8 +256,8 @@ class LabelRun:
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
-                    where, row = f"id {query.id}", {"id": query.id, "question": query.question}
-                    rejected.append({"where": where, "reason": str(error), "row": row})
+                    where, question = f"id {query.id}", {"id": query.id, "question": query.question}
+                    rejected.append({"where": where, "reason": str(error), "row": question})
                 if len(rows) + len(rejected) == len(taken[0]):
                     self._write(taken.popleft(), rows, rejected)
                     rows, rejected = [], []
@@ -298,8 +298,11 @@ class LabelRun:
                 sums.update({tuple(key): value for *key, value in head["sums"]})
             else:  # of an earlier run with another label of the same rows
                 sums.update(sum_rows(map(json.loads, all_rows([block])), self._label))
-        rejected = ({"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected)
-        unscorable = (row for block in blocks for row in block.head()["rejected"])
+        rejected = (
+            {"where": unusable.where, "reason": unusable.reason, "row": without_nan(unusable.row)}
+            for unusable in self._rejected
+        )
+        unscorable = (entry for block in blocks for entry in block.head()["rejected"])
         write_lines(self.folder / REJECTED, itertools.chain(rejected, unscorable), allow_nan=False)
         rows, count = all_rows(blocks), -(-sums["questions",] // _ROWS_PER_FILE)
         # named as datasets names shards

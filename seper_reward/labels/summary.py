@@ -41,7 +41,7 @@ def folder_summary(folder: Path, sums: Sums, column: str, hashes: Mapping[str, o
     rejected = sum(1 for _ in read_lines(folder / REJECTED))
     summary = {"label": column, "margin": MARGIN, **summary_of(sums, column, rejected)}
     if (folder / PLACEBO).is_file():
-        values = [row["passages"][0][column] for row in read_lines(folder / PLACEBO)]
+        values = [line["passages"][0][column] for line in read_lines(folder / PLACEBO)]
         summary["placebo"] = placebo_effect(values, column)
     return {**summary, "sha256": dict(hashes)}
 
@@ -51,25 +51,25 @@ def read_summary(folder: Path, column: str) -> dict[str, Any]:
     before = read_json(folder / SUMMARY)
     if before.get("label") == column:
         return before
-    rows = (row for file in label_files(folder) for row in read_lines(file))
+    rows = (line for file in label_files(folder) for line in read_lines(file))
     return folder_summary(folder, sum_rows(rows, column), column, written_hashes(folder))
 
 
 def sum_rows(rows: Iterable[Mapping[str, Any]], column: str) -> Sums:
     """Return the counts and sums over the labels ``column`` of label rows."""
-    return sum_labels((labeled_query(row, column) for row in rows), column)
+    return sum_labels((labeled_query(fields, column) for fields in rows), column)
 
 
-def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float = MARGIN) -> Sums:
+def sum_labels(queries: Iterable[LabeledQuery], column: str, margin: float = MARGIN) -> Sums:
     """Return the counts and sums over the labels of ``labeled_query`` that ``summary_of`` needs."""
     sums: Sums = Counter()
-    for row in labeled:
-        truncated = sum(fields.get("truncated", False) for fields in row.details)
-        if label_of(row.query.answers, column) != column:
-            counts = {"questions": 1, "without_answers": 1, "passages": len(row.labels), "truncated": truncated}
+    for labeled in queries:
+        truncated = sum(fields.get("truncated", False) for fields in labeled.details)
+        if label_of(labeled.query.answers, column) != column:
+            counts = {"questions": 1, "without_answers": 1, "passages": len(labeled.labels), "truncated": truncated}
             sums.update({(name,): count for name, count in counts.items()})
             continue
-        intervals = label_intervals(row, column)
+        intervals = label_intervals(labeled, column)
         verdicts = [verdict(low, high, margin) for low, high in intervals]
         unmoved = all(high <= margin for _, high in intervals)
         counts = {
@@ -79,18 +79,18 @@ def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float = MAR
             "helpful": verdicts.count("helpful"),
             "harmful": verdicts.count("harmful"),
             "unmoved": unmoved,
-            "uncovered": unmoved and row.baseline_seper is not None and row.baseline_seper < KNOWN,
-            "sets": len(row.sets),
-            "reader_calls": row.fields.get("reader_calls", 0),
-            **_response_counts(row),
+            "uncovered": unmoved and labeled.baseline_seper is not None and labeled.baseline_seper < KNOWN,
+            "sets": len(labeled.sets),
+            "reader_calls": labeled.fields.get("reader_calls", 0),
+            **_response_counts(labeled),
         }
         sums.update({(name,): int(count) for name, count in counts.items()})
-        group = group_of(row.query)
+        group = group_of(labeled.query)
         sums[group, "questions"] += 1
-        if row.baseline_seper is not None:
+        if labeled.baseline_seper is not None:
             sums[group, "baselines"] += 1
-            sums[group, "baseline_seper"] += row.baseline_seper  # type: ignore[assignment]
-        for passage, label in zip(row.query.passages, row.labels, strict=True):
+            sums[group, "baseline_seper"] += labeled.baseline_seper  # type: ignore[assignment]
+        for passage, label in zip(labeled.query.passages, labeled.labels, strict=True):
             sums[group, "passages", role_of(passage)] += 1
             sums[group, "labels", role_of(passage)] += label  # type: ignore[assignment]
     return sums
@@ -183,13 +183,18 @@ def _response_counts(labeled: LabeledQuery) -> dict[str, int]:
     leaves = labeled.baseline.get("known_leaves", ())  # without a probability, an answer is no response
     return {
         "contexts": len(contexts),
-        "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),
-        "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
-        "all_equal": sum(len({row["text"] for row in rows if row["count"]}) == 1 for rows in contexts),
+        "unfinished": sum(_half(responses, lambda response: not response["finished"]) for responses in contexts),
+        "empty": sum(_half(responses, lambda response: not response["text"]) for responses in contexts),
+        "all_equal": sum(
+            len({response["text"] for response in responses if response["count"]}) == 1 for responses in contexts
+        ),
         "long_answers": bool(leaves) and all(leaf["log_prob"] is None for leaf in leaves),
     }
 
 
-def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, object]], bool]) -> bool:
+def _half(responses: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, object]], bool]) -> bool:
     """Return whether at least half of the drawn responses meet a condition."""
-    return bool(2 * sum(row["count"] for row in rows if condition(row)) >= sum(row["count"] for row in rows))
+    return bool(
+        2 * sum(response["count"] for response in responses if condition(response))
+        >= sum(response["count"] for response in responses)
+    )

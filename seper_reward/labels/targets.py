@@ -24,7 +24,7 @@ class Hop:
 
 
 def lists_to_learn(
-    labeled: Sequence[LabeledQuery], learn_from: str, next_hop: Callable[[Query, Sequence[Passage]], Query]
+    queries: Sequence[LabeledQuery], learn_from: str, next_hop: Callable[[Query, Sequence[Passage]], Query]
 ) -> list[LabeledQuery]:
     """Return the lists of labels that a retriever is trained on, one query for each list.
 
@@ -32,13 +32,13 @@ def lists_to_learn(
     the query to search with after the given passages. Raises ``ValueError`` if ``"paths"`` finds no labels of sets.
     """
     if learn_from == "singles":
-        return list(labeled)
-    if any(row.labels for row in labeled) and not any(row.sets or row.graded for row in labeled):
+        return list(queries)
+    if any(labeled.labels for labeled in queries) and not any(labeled.sets or labeled.graded for labeled in queries):
         raise ValueError(
-            f"expected labels of passages next to given ones for learn_from={learn_from}, got none of {len(labeled)} "
+            f"expected labels of passages next to given ones for learn_from={learn_from}, got none of {len(queries)} "
             "questions; label sets, too, or set learn_from to singles"
         )
-    hops = [hop for row in labeled for hop in (by_marks if row.graded else by_path)(row)]
+    hops = [hop for labeled in queries for hop in (by_marks if labeled.graded else by_path)(labeled)]
     return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.context)) for hop in hops]
 
 

@@ -88,11 +88,11 @@ def may_end_stop(
     if not stop:
         return [False] * size, []
     head = token_ids(tokenizer, "a")  # some tokens lose their space at the start of a text
-    rows = [head, *([*head, token] for token in range(len(tokenizer)))]
+    sequences = [head, *([*head, token] for token in range(len(tokenizer)))]
     if tokenizer.is_fast:  # same texts, several times faster for a whole vocabulary
-        start, *texts = tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=False)
+        start, *texts = tokenizer.backend_tokenizer.decode_batch(sequences, skip_special_tokens=False)
     else:
-        start, *texts = tokenizer.batch_decode(rows)
+        start, *texts = tokenizer.batch_decode(sequences)
     texts = [text.removeprefix(start) for text in texts]
     last = {string[-1] for string in stop}
     if not all(map(str.isascii, last)):

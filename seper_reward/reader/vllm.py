@@ -142,12 +142,12 @@ class VLLMSampler(Sampler):
         with self._lock, timed("decode"):  # includes prefill
             self.expect(distinct)
             queued = [self._queued.pop(request) for request in distinct]
-            rows = [
+            responses = [
                 entry if isinstance(entry, UnscorableError) else self._responses(request, entry)
                 for request, entry in zip(distinct, queued, strict=True)
             ]
-        count_work(len(rows), (entry.ids for entry in queued if isinstance(entry, _Queued)), rows)
-        results = dict(zip(distinct, rows, strict=True))
+        count_work(len(responses), (entry.ids for entry in queued if isinstance(entry, _Queued)), responses)
+        results = dict(zip(distinct, responses, strict=True))
         return [results[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
@@ -160,11 +160,11 @@ class VLLMSampler(Sampler):
         usable = [pair for pair in pairs if not isinstance(pair, UnscorableError)]
         with self._lock, timed("prefill"):
             names = self._enqueue([[*ids, *tokens] for ids, tokens in usable], [self._reading()] * len(usable))
-            rows = (
+            log_probs = (
                 torch.tensor(_log_probs(self._rows(ids, tokens, output), tokens), dtype=torch.float32)
                 for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
             )
-            results = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
+            results = [pair if isinstance(pair, UnscorableError) else next(log_probs) for pair in pairs]
         count_work(len(results), (ids for ids, _ in usable), results)
         return results
 
@@ -240,30 +240,34 @@ class VLLMSampler(Sampler):
     def _responses(self, request: Request, queued: _Queued) -> Responses:
         *question, samples = self._wait(queued.names[: 1 + bool(queued.span)])
         read = zip(queued.answers, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
-        drawn = sorted(samples.outputs, key=lambda row: row.index)
-        rows = [self._ended(queued.ids, _completion(row), f"{request.prompt}\0{row.index}") for row in drawn]
+        drawn = sorted(samples.outputs, key=lambda output: output.index)
+        completions = [
+            self._ended(queued.ids, _completion(output), f"{request.prompt}\0{output.index}") for output in drawn
+        ]
         scored = [question[0].prompt_logprobs[at][queued.ids[at]].logprob for at in queued.span]
         return replace(
-            responses_of(rows * (self.options.num_samples // len(rows)), as_drawn=self.knows_leaves),
-            known_leaves=tuple(self._leaf(queued.ids, row, output) for row, output in read),
+            responses_of(completions * (self.options.num_samples // len(completions)), as_drawn=self.knows_leaves),
+            known_leaves=tuple(self._leaf(queued.ids, answer, output) for answer, output in read),
             question_log_prob=math.fsum(scored) / len(scored) if scored else None,
         )
 
-    def _ended(self, ids: list[int], row: Completion, noise: str) -> Completion:
+    def _ended(self, ids: list[int], completion: Completion, noise: str) -> Completion:
         """Return a response up to its stop string; one that stopped before its first visible character goes on."""
-        while (cut := self._ends.cut(self._ends.decode(row.tokens))) is None and row.stop_string:
-            room = self.options.max_new_tokens - len(row.tokens)
+        while (cut := self._ends.cut(self._ends.decode(completion.tokens))) is None and completion.stop_string:
+            room = self.options.max_new_tokens - len(completion.tokens)
             if not room:
                 break
-            params = self._drawing(f"{noise}\0{len(row.tokens)}", 1, room)
-            (more,) = self._wait(self._enqueue([[*ids, *row.tokens]], [params]))
-            row = row.and_then(_completion(more.outputs[0]))
-        text = self._ends.decode(row.tokens) if cut is None else cut
-        return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
+            params = self._drawing(f"{noise}\0{len(completion.tokens)}", 1, room)
+            (more,) = self._wait(self._enqueue([[*ids, *completion.tokens]], [params]))
+            completion = completion.and_then(_completion(more.outputs[0]))
+        text = self._ends.decode(completion.tokens) if cut is None else cut
+        return replace(
+            completion, text=text, ended=cut is not None or (completion.ended and not completion.stop_string)
+        )
 
     def _leaf(self, ids: list[int], answer: GivenResponse, output: object) -> Leaf:
-        *rows, after = self._rows(ids, self._closed(answer), output, NEXT_TOKENS)
-        log_probs = _log_probs(rows, answer.read)
+        *candidates, after = self._rows(ids, self._closed(answer), output, NEXT_TOKENS)
+        log_probs = _log_probs(candidates, answer.read)
         return leaf_before(answer, log_probs, {token: candidate.logprob for token, candidate in after.items()})
 
     def _rows(self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0) -> list[dict[int, Any]]:
@@ -279,8 +283,8 @@ def _completion(drawn: Any) -> Completion:
     return Completion(tokens, _log_probs(drawn.logprobs, tokens), "", drawn.finish_reason == "stop", stop_string)
 
 
-def _log_probs(rows: Sequence[Any], tokens: Sequence[int]) -> list[float]:
-    return [row[token].logprob for row, token in zip(rows, tokens, strict=True)]
+def _log_probs(candidates: Sequence[Any], tokens: Sequence[int]) -> list[float]:
+    return [by_token[token].logprob for by_token, token in zip(candidates, tokens, strict=True)]
 
 
 def end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:

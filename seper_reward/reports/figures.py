@@ -73,7 +73,7 @@ def plot_intervals(
     panels: Mapping[str, Mapping[str, Mapping[str, Statistic]]], path: Path, ours: Sequence[str] = ()
 ) -> None:
     """Plot numbers with their intervals by panel, series and row; rows in ``ours`` have the colour of ΔSePer."""
-    names = list(dict.fromkeys(name for panel in panels.values() for row in panel.values() for name in row))
+    names = list(dict.fromkeys(name for panel in panels.values() for series in panel.values() for name in series))
     most = max(map(len, panels.values()))
     figure = new_figure(2.5 + 3.5 * len(panels), (0.25 + 0.08 * most) * len(names) + 1.4)
     grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]

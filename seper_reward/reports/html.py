@@ -108,18 +108,18 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
     if not rows:
         raise ValueError(f"{folder}: expected label rows, got none; see rejected.jsonl there")
     column = label_of_sets(rows.values()) or labeler_of(rows.values())
-    shown = {where: row for where, row in rows.items() if label_of(row.get("answers", "?"), column) == column}
+    shown = {where: fields for where, fields in rows.items() if label_of(fields.get("answers", "?"), column) == column}
     if not shown:  # no question has a gold answer
         shown, column = rows, QUESTION_GAIN
-    trained, labeled = recommended_label(rows.values()), labeled_queries(shown, column)
-    exported = labeled if trained == column else labeled_queries(shown, trained)
-    passages = labeled_passages(labeled, column, margin, exported)
+    trained, queries = recommended_label(rows.values()), labeled_queries(shown, column)
+    exported = queries if trained == column else labeled_queries(shown, trained)
+    passages = labeled_passages(queries, column, margin, exported)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
     axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
     edges = [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
-    summary = summarize(labeled, column, margin=margin)
-    baselines = [row.baseline_seper for row in labeled if row.baseline_seper is not None]
+    summary = summarize(queries, column, margin=margin)
+    baselines = [labeled.baseline_seper for labeled in queries if labeled.baseline_seper is not None]
     provenance = read_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
     return {
         "folder": str(folder),
@@ -141,15 +141,15 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
         "listed": [
             (passage, query, query.passages[passage.place])
             for passage in passages[:_LISTED]
-            for query in [labeled[passage.question].query]
+            for query in [queries[passage.question].query]
         ],
         "groups": by_group_and_role(passages),
-        "panels": _panels(passages, labeled),
+        "panels": _panels(passages, queries),
         "examples": [
-            (title, [_example(labeled[record.question], record) for record in extremes(passages, verdict, _EXAMPLES)])
+            (title, [_example(queries[record.question], record) for record in extremes(passages, verdict, _EXAMPLES)])
             for title, verdict in (("helpful", VERDICTS[-1]), ("harmful", VERDICTS[0]))
         ],
-        "reliability": label_reliability(labeled),
+        "reliability": label_reliability(queries),
         "marks": relevant_by_label(passages, _MARK_BINS) if column == DELTA_SEPER else [],
         "decides": provenance.get("decides", {}),
         "provenance": _provenance(folder, provenance),
@@ -164,7 +164,7 @@ def _notes(folder: Path, summary: Mapping[str, Any], column: str, left_out: int)
     """Return the warnings and notes that come first on the page; ``left_out`` questions have another label."""
     notes = [sets_line(summary["sets"])] if "sets" in summary else []
     if (folder / PLACEBO).is_file():
-        values = [row["passages"][0][column] for _, row in read_valid_rows(folder / PLACEBO)]
+        values = [fields["passages"][0][column] for _, fields in read_valid_rows(folder / PLACEBO)]
         notes.append(placebo_line(placebo_effect(values, column), column))
         if len(values) > 1:
             notes.append(

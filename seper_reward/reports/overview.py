@@ -42,7 +42,7 @@ class LabeledPassage:
 
 
 def labeled_passages(
-    labeled: Sequence[LabeledQuery],
+    queries: Sequence[LabeledQuery],
     column: str,
     margin: float = MARGIN,
     exported: Sequence[LabeledQuery] | None = None,
@@ -52,16 +52,16 @@ def labeled_passages(
     ``exported`` are the same queries with the labels of exports and trainers (default: the same labels).
     """
     records = []
-    for number, (row, trained) in enumerate(zip(labeled, exported or labeled, strict=True)):
-        passages = row.query.passages
+    for number, (labeled, trained) in enumerate(zip(queries, exported or queries, strict=True)):
+        passages = labeled.query.passages
         marked = any(map(is_marked, passages))
         grades, positives = gains(trained), set(split_by_help(trained)[0])
-        for place, (low, high) in enumerate(label_intervals(row, column)):
+        for place, (low, high) in enumerate(label_intervals(labeled, column)):
             records.append(
                 LabeledPassage(
-                    number, place, row.labels[place], low, high, verdict(low, high, margin),
-                    group=group_of(row.query), role=role_of(passages[place]),
-                    relevant=is_relevant(passages[place]) if marked else None, baseline=row.baseline_seper,
+                    number, place, labeled.labels[place], low, high, verdict(low, high, margin),
+                    group=group_of(labeled.query), role=role_of(passages[place]),
+                    relevant=is_relevant(passages[place]) if marked else None, baseline=labeled.baseline_seper,
                     exported=trained.labels[place], grade=grades[place], positive=place in positives,
                 )
             )  # fmt: skip
@@ -131,7 +131,7 @@ def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -
     return list(chosen.values())[:count]
 
 
-def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, object]:
+def label_reliability(queries: Sequence[LabeledQuery]) -> dict[str, object]:
     """Return how much of the variance of labels within questions is not chance.
 
     The number of ``questions`` with at least two passages, and over these, ``None`` if labels have no errors:
@@ -140,21 +140,21 @@ def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, object]:
     whose labels differ by more than two standard errors; ``differing``, the share of questions whose passages differ
     by more than chance (``heterogeneity_p_value`` of at most .1); and ``std_error``, the median.
     """
-    several = [row for row in labeled if len(row.labels) > 1]
-    if not several or not any(error for row in several for error in row.passage_errors):
+    several = [labeled for labeled in queries if len(labeled.labels) > 1]
+    if not several or not any(error for labeled in several for error in labeled.passage_errors):
         unknown = ("reliability", "sure_pairs", "differing", "std_error")
         return {"questions": len(several), **dict.fromkeys(unknown)}
-    freedom = sum(len(row.labels) - 1 for row in several)
-    variance = sum(statistics.variance(row.labels) * (len(row.labels) - 1) for row in several) / freedom
-    noise = statistics.fmean(error**2 for row in several for error in row.passage_errors)
-    in_all = sum(len(row.labels) * (len(row.labels) - 1) // 2 for row in several)
-    sure = sum(len(pairs(row, sigmas=_SIGMAS)) for row in several)
+    freedom = sum(len(labeled.labels) - 1 for labeled in several)
+    variance = sum(statistics.variance(labeled.labels) * (len(labeled.labels) - 1) for labeled in several) / freedom
+    noise = statistics.fmean(error**2 for labeled in several for error in labeled.passage_errors)
+    in_all = sum(len(labeled.labels) * (len(labeled.labels) - 1) // 2 for labeled in several)
+    sure = sum(len(pairs(labeled, sigmas=_SIGMAS)) for labeled in several)
     return {
         "questions": len(several),
         "reliability": rounded(max(0.0, 1 - noise / variance)) if variance else None,
         "sure_pairs": rounded(sure / in_all),
-        "differing": rounded(statistics.fmean(heterogeneity_p_value(row) <= _P_VALUE for row in several)),
-        "std_error": rounded(statistics.median(error for row in several for error in row.std_errors)),
+        "differing": rounded(statistics.fmean(heterogeneity_p_value(labeled) <= _P_VALUE for labeled in several)),
+        "std_error": rounded(statistics.median(error for labeled in several for error in labeled.std_errors)),
     }
 
 

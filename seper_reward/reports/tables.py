@@ -139,7 +139,9 @@ def clusters_text(responses: Sequence[Mapping[str, Any]]) -> str:
 
 def clusters_of(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, list[int]]]:
     """Return (mass, positions of its responses) per cluster of a label row's responses, heaviest first."""
-    return heaviest_clusters([row["cluster"] for row in responses], [row["weight"] for row in responses])
+    return heaviest_clusters(
+        [response["cluster"] for response in responses], [response["weight"] for response in responses]
+    )
 
 
 def cluster_segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
@@ -147,16 +149,16 @@ def cluster_segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float
     segments = []
     for mass, places in clusters_of(responses):
         members = [responses[place] for place in places]
-        support = sum(row["support"] for row in members) / len(members)
-        segments.append((mass, min((str(row["text"]) for row in members), key=len), support))
+        support = sum(response["support"] for response in members) / len(members)
+        segments.append((mass, min((str(response["text"]) for response in members), key=len), support))
     return sorted(segments, key=lambda segment: segment[2] < 0.5)
 
 
 def _layout(header: Sequence[str], rows: Iterable[Sequence[object]], style: str, align: str) -> str:
     alignment = ["left", *[align] * (len(header) - 1)]
-    cells = [list(map(str, row)) for row in rows]
+    texts = [list(map(str, cells)) for cells in rows]
     return tabulate(
-        cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
+        texts, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
     )
 
 

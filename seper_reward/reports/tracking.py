@@ -79,10 +79,10 @@ class Run:
         if self._tracker is not None:
             self._tracker.tracker.finish(**({} if kind is None else {"exit_code": 1}))
 
-    def log(self, row: Mapping[str, object]) -> None:
+    def log(self, numbers: Mapping[str, object]) -> None:
         """Log numbers; ``None`` is left out. W&B counts steps itself, also in resumed runs."""
         if self._tracker is not None:
-            self._tracker.log({name: value for name, value in row.items() if value is not None})
+            self._tracker.log({name: value for name, value in numbers.items() if value is not None})
 
     def histogram(self, name: str, values: Sequence[float]) -> None:
         """Log the distribution of values."""
@@ -93,7 +93,9 @@ class Run:
         """Log rows with equal keys as a table; values other than numbers and texts are converted to text."""
         if self._tracker is not None and rows:
             kinds = (int, float, str, type(None))
-            data = [[cell if isinstance(cell := row[name], kinds) else str(cell) for name in rows[0]] for row in rows]
+            data = [
+                [cell if isinstance(cell := values[name], kinds) else str(cell) for name in rows[0]] for values in rows
+            ]
             self._tracker.log({name: self._wandb.Table(columns=list(rows[0]), data=data)})
 
     def figure(self, name: str, plot: Callable[[Path], None]) -> None:
@@ -144,12 +146,12 @@ class LabelTracker:
         files, column = label_files(folder), self._column
         baselines, labels, gains = array("d"), array("d"), array("d")
         examples: list[dict[str, object]] = []
-        for at, line in enumerate(row for file in files for row in read_lines(file)):
-            row = labeled_query(line, column)
-            baselines.extend([] if row.baseline_seper is None else [row.baseline_seper])
-            labels.extend(row.labels)
-            gains.extend(gain for detail in row.details if (gain := detail.get("question_gain")) is not None)
-            examples += [_example(row, place, column) for place in range(len(row.labels)) if at < _EXAMPLES]
+        for at, line in enumerate(line for file in files for line in read_lines(file)):
+            labeled = labeled_query(line, column)
+            baselines.extend([] if labeled.baseline_seper is None else [labeled.baseline_seper])
+            labels.extend(labeled.labels)
+            gains.extend(gain for detail in labeled.details if (gain := detail.get("question_gain")) is not None)
+            examples += [_example(labeled, place, column) for place in range(len(labeled.labels)) if at < _EXAMPLES]
         for name, values in (("baseline_seper", baselines), (column, labels), ("question_gain", gains)):
             if values:
                 self._run.histogram(name, values)

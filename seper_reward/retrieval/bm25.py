@@ -26,8 +26,8 @@ class BM25Retriever:
             return []
         results = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
         return [
-            tuple(self._passages[int(index)] for index, score in zip(row, scores, strict=True) if score > 0)
-            for row, scores in zip(results.documents, results.scores, strict=True)
+            tuple(self._passages[int(index)] for index, score in zip(places, scores, strict=True) if score > 0)
+            for places, scores in zip(results.documents, results.scores, strict=True)
         ]
 
     def scores(self, question: str) -> list[float]:

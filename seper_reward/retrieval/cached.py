@@ -47,7 +47,7 @@ class CachedRetriever:
                 raise
             missing = [query for query in missing if query in wanted]
             passages = self._retriever.retrieve(missing, top_k)
-        return {(query, top_k): row for query, row in zip(missing, passages, strict=True)}
+        return {(query, top_k): ranked for query, ranked in zip(missing, passages, strict=True)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the cache and the lock out of a pickle."""

@@ -54,9 +54,9 @@ class DenseRetriever:
         top_k = checked_top_k(top_k, len(self.passages))
         if not questions:
             return []
-        _, rows = self.index.search(self._embedder.questions(questions), top_k)
+        _, nearest = self.index.search(self._embedder.questions(questions), top_k)
         # -1 if an approximate index finds fewer
-        return [tuple(self.passages[place] for place in row if place >= 0) for row in rows.tolist()]
+        return [tuple(self.passages[place] for place in places if place >= 0) for places in nearest.tolist()]
 
 
 def build_index(vectors: np.ndarray, exact: bool | None = None) -> Any:

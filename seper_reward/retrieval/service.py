@@ -81,25 +81,25 @@ def passages_in(answer: object) -> tuple[Passage, ...]:
     >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]})
     (Passage(text='The mill burnt down.', title='', id='7'),)
     """
-    rows = next((answer[name] for name in LISTS if name in answer), None) if isinstance(answer, Mapping) else answer
-    if not isinstance(rows, list):
+    hits = next((answer[name] for name in LISTS if name in answer), None) if isinstance(answer, Mapping) else answer
+    if not isinstance(hits, list):
         raise ValueError(f"expected a list of passages or an object with one of {LISTS}, got {answer!r:.90}")
-    return tuple(passage for passage in map(read_passage, rows) if passage.text.strip())
+    return tuple(passage for passage in map(read_passage, hits) if passage.text.strip())
 
 
-def read_passage(row: Any) -> Passage:
-    """Return a passage as search services write it, a text or an object; other rows raise ``ValueError``."""
-    if isinstance(row, Mapping) and "document" in row:
-        inner = row["document"] if isinstance(row["document"], Mapping) else {"text": row["document"]}
+def read_passage(hit: Any) -> Passage:
+    """Return a passage as search services write it, a text or an object; other hits raise ``ValueError``."""
+    if isinstance(hit, Mapping) and "document" in hit:
+        inner = hit["document"] if isinstance(hit["document"], Mapping) else {"text": hit["document"]}
         inner = {name: value for name, value in inner.items() if value is not None}
-        groups = (("id", "_id"), _TEXTS, ("title",))  # each from the outer row only if the inner one has none of it
-        outer = {name: row[name] for names in groups if not inner.keys() & set(names) for name in names if name in row}
-        row = {**outer, **inner}
-    if isinstance(row, str):
-        return Passage(row)
-    texts = [row[name] for name in _TEXTS if isinstance(row.get(name), str)] if isinstance(row, Mapping) else []
+        groups = (("id", "_id"), _TEXTS, ("title",))  # each from the outer object only if the inner one has none of it
+        outer = {name: hit[name] for names in groups if not inner.keys() & set(names) for name in names if name in hit}
+        hit = {**outer, **inner}
+    if isinstance(hit, str):
+        return Passage(hit)
+    texts = [hit[name] for name in _TEXTS if isinstance(hit.get(name), str)] if isinstance(hit, Mapping) else []
     if not texts:
-        raise ValueError(f"a passage must be a text or an object with one of {_TEXTS}, got {row!r:.100}")
-    identity = row.get("id", row.get("_id"))
+        raise ValueError(f"a passage must be a text or an object with one of {_TEXTS}, got {hit!r:.100}")
+    identity = hit.get("id", hit.get("_id"))
     text = next(filter(str.strip, texts), "")
-    return Passage(text, str(row.get("title") or ""), "" if identity is None else str(identity))
+    return Passage(text, str(hit.get("title") or ""), "" if identity is None else str(identity))

@@ -40,13 +40,13 @@ class RetrievalEnvironment:
         self.turns: list[Turn] = []
         self.failure: Exception | None = None
 
-    def reset(self, **row: Any) -> str | None:
+    def reset(self, **columns: Any) -> str | None:
         """Remove the searches of the previous rollout; TRL calls this with the row of the data set.
 
         The question is returned as the prompt if the data set has no column ``prompt``.
         """
         self.turns, self.failure = [], None
-        return row.get("question") if row.get("prompt") is None else None
+        return columns.get("question") if columns.get("prompt") is None else None
 
     def search(self, query: str) -> str:
         """Search for passages.

@@ -55,7 +55,7 @@ class RewardLog:
         beliefs = [score.beliefs if score is not None else () for score in scores]
         columns: dict[str, list[object]] = {
             "searches": list(map(_searches, rollouts, scores)),
-            "belief": [" → ".join(map(describe_belief, (*row[:1], *row[1:][-1:]))) or None for row in beliefs],
+            "belief": [" → ".join(map(describe_belief, (*steps[:1], *steps[1:][-1:]))) or None for steps in beliefs],
         }
         for column, values in columns.items():
             log(column if alone else f"{name}/{column}", values)

@@ -145,7 +145,7 @@ def read_rollouts(
             raise RuntimeError(f"the search tool failed, so its rollouts cannot be scored: {failure}") from failure
     if isinstance(question, str):
         raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
-    lists = [row for row in passages or () if row is not None]
+    lists = [listed for listed in passages or () if listed is not None]
     if lists and not any(map(is_list, lists)):
         kind = "text" if isinstance(lists[0], str) else type(lists[0]).__name__
         raise ValueError(f"passages must be a list per row, got the {kind} {lists[0]!r:.80}; wrap it in a list")

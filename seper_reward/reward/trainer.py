@@ -72,32 +72,34 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         size = self.num_generations if self.model.training else self.num_generations_eval
         here = slice(self.accelerator.process_index * len(whole), None)
         undivided = torch.zeros(len(whole))
-        for at, rows in records.items():
+        for at, scored in records.items():
             reward, weight = self._credited[at], float(self.reward_weights[at])
-            earned = [credit_of(*row) for row in rows]
+            earned = [credit_of(*record) for record in scored]
             shares = _subtract_group_mean(rewards, at, size)[here]
-            for row, credit in enumerate(earned):
-                messages = self._messages_of_tokens(batch, row, credit)
+            for place, credit in enumerate(earned):
+                messages = self._messages_of_tokens(batch, place, credit)
                 if isinstance(messages, str):
-                    undivided[row] = 1
+                    undivided[place] = 1
                     self.undivided[messages] += 1
                     continue
-                score = rows[row][1]
+                score = scored[place][1]
                 assert score is not None
                 assert not isinstance(credit, str)
                 own_values = advantages_over_reader(credit, reward.weights.answer_values(score))
                 values = torch.tensor([*own_values, 0.0], device=whole.device)[messages]  # -1 is the last place
-                advantages[row] = (advantages[row] + weight * (values - shares[row])).masked_fill(messages < 0, 0.0)
+                advantages[place] = (advantages[place] + weight * (values - shares[place])).masked_fill(
+                    messages < 0, 0.0
+                )
         share_of_rows = self.accelerator.gather(undivided.mean().to(whole.device)).mean().item()
         self._metrics["train" if self.model.training else "eval"]["credit/whole_rollouts"].append(share_of_rows)
         return advantages
 
-    def _messages_of_tokens(self, batch: Mapping[str, Any], row: int, credit: Credit | str) -> Tensor | str:
+    def _messages_of_tokens(self, batch: Mapping[str, Any], place: int, credit: Credit | str) -> Tensor | str:
         """Return the index of each token's message, ``(T,)``, or -1 without a message; else the reason for failure."""
         if isinstance(credit, str):
             return credit
-        mask = batch["completion_mask"][row].bool()
-        messages = messages_by_mask(mask & batch["tool_mask"][row].bool() if "tool_mask" in batch else mask)
+        mask = batch["completion_mask"][place].bool()
+        messages = messages_by_mask(mask & batch["tool_mask"][place].bool() if "tool_mask" in batch else mask)
         if bool(mask.any()) and int(messages.max()) + 1 != len(credit.calls):
             return "the completion's tokens do not show the policy's messages"
         return messages

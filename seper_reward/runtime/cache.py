@@ -48,7 +48,7 @@ class Cache:
                 "CREATE TABLE IF NOT EXISTS entries "
                 "(key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID"
             )
-            columns = [row[1] for row in self._database.execute("PRAGMA table_info(entries)")]
+            columns = [column[1] for column in self._database.execute("PRAGMA table_info(entries)")]
         except sqlite3.OperationalError as error:
             raise OSError(f"cache={self._path!r} could not be opened: {error}") from error
         except sqlite3.DatabaseError as error:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 
-def json_line(row: object, **options: Any) -> str:
+def json_line(value: object, **options: Any) -> str:
     """Return a value as JSON with a line break; ``options`` are passed to ``json.dumps``."""
-    text = json.dumps(row, ensure_ascii=False, **options) + "\n"
+    text = json.dumps(value, ensure_ascii=False, **options) + "\n"
     if text.isascii() or not re.search("[\ud800-\udfff]", text):
         return text
-    return json.dumps(row, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
+    return json.dumps(value, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
 
 
 def without_nan(value: object) -> Any:

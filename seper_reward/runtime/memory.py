@@ -53,9 +53,9 @@ def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
         yield batch
 
 
-def in_batches(rows: Sequence[T], size: int) -> list[Sequence[T]]:
-    """Divide rows into batches of neighbours. Batches are fixed before any work: they affect low digits of results."""
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
+def in_batches(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Divide items into batches of neighbours. Batches are fixed before work: they affect low digits of results."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def give_back() -> None:

@@ -45,4 +45,4 @@ def joined_pairs(
     before, between, behind = (both.type_ids[edge] for edge in edges)
     kinds = [both.type_ids[first[0]]], [both.type_ids[second[0]]]
     types = [[*before, *kinds[0] * len(one), *between, *kinds[1] * len(two), *behind] for one, two in pairs]
-    return {"input_ids": ids, "token_type_ids": types, "attention_mask": [[1] * len(row) for row in ids]}
+    return {"input_ids": ids, "token_type_ids": types, "attention_mask": [[1] * len(pair_ids) for pair_ids in ids]}

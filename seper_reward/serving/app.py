@@ -140,10 +140,10 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, object] 
     if isinstance(measured, str):
         return None
     baseline, *beliefs = measured.beliefs
-    rows = []
+    utilities = []
     for passages, belief in zip(query.sets, beliefs, strict=True):
         effect = utility(belief, baseline)
-        rows.append(
+        utilities.append(
             {
                 "passage_ids": [passage.id for passage in passages],
                 "delta_seper": effect.delta_seper,
@@ -158,4 +158,4 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, object] 
                 "belief": belief_json(belief),
             }
         )
-    return {"seper": baseline.seper, "baseline": belief_json(baseline), "utilities": rows}
+    return {"seper": baseline.seper, "baseline": belief_json(baseline), "utilities": utilities}

@@ -92,7 +92,7 @@ class QueryBody(_Body):
     @property
     def sets(self) -> list[tuple[Passage, ...]]:
         """The sets of passages that are measured."""
-        return [tuple(body.passage for body in some) for some in self.passage_sets or [[row] for row in self.passages]]
+        return [tuple(body.passage for body in some) for some in self.passage_sets or [[one] for one in self.passages]]
 
     @property
     def asked(self) -> Asked:

@@ -65,7 +65,7 @@ def questions_by_split(
 
 def data_key(questions: Questions) -> str:
     """Return a hash over all questions and the corpus."""
-    parts = [sorted(map(query_key, rows)) for rows in (questions.train, questions.dev, questions.test)]
+    parts = [sorted(map(query_key, split)) for split in (questions.train, questions.dev, questions.test)]
     return content_key(
         parts, sorted((passage.id, passage.title, passage.text) for passage in questions.corpus.values())
     )
@@ -90,12 +90,12 @@ def split_questions(queries: Sequence[Query], config: SharesConfig, source: str)
     if not wanted <= set(splits) and len(together) >= len(wanted) and largest <= len(queries) / 2:
         splits = split_by_rank(smallest, **shares)
     split_at = {place: split for places, split in zip(together, splits, strict=True) for place in places}
-    rows = {
+    by_split = {
         name: [query for place, query in enumerate(queries) if split_at[place] == name]
         for name in ("train", "dev", "test")
     }
     for name in sorted(wanted):
-        if not rows[name]:
+        if not by_split[name]:
             way_out = "give more questions" + (", or set dev_share to 0" if name == "dev" else "")
             if split_by != "question" and largest > len(queries) / 2:
                 way_out = (
@@ -103,4 +103,4 @@ def split_questions(queries: Sequence[Query], config: SharesConfig, source: str)
                     "passages, so only these count, or split by question"
                 )
             raise ValueError(f"{source}: expected questions for {name}, got none of {len(queries)}; {way_out}")
-    return rows
+    return by_split

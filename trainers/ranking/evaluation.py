@@ -76,10 +76,10 @@ def rank_metrics(
 
     nDCG (Järvelin and Kekäläinen, 2002) has linear gains. Arguments are those of ``rank_values``.
     """
-    rows = [row for row in rank_values(retrieved, relevance, _NAMES) if row is not None]
-    if not rows:
+    values = [by_name for by_name in rank_values(retrieved, relevance, _NAMES) if by_name is not None]
+    if not values:
         return dict.fromkeys(MEASURES)
-    return {name: mean([row[name] for row in rows]) for name in MEASURES}
+    return {name: mean([by_name[name] for by_name in values]) for name in MEASURES}
 
 
 def downstream(
@@ -109,13 +109,15 @@ def measure_rankings(
 ) -> dict[str, dict[str, Any]]:
     """Return the measures of several rankings by name, and ``questions``, the rows of ``downstream`` by reader."""
     gold = [gold_relevance(query) for query in queries]
-    measures: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
+    measures: dict[str, dict[str, Any]] = {
+        name: dict(rank_metrics(ranking, gold)) for name, ranking in rankings.items()
+    }
     for reader, scorer in readers.scorers.items():
         suffix = readers.suffix(reader)
-        for name, rows in rankings.items():
-            answered = downstream(scorer, queries, rows, readers.top_k)
+        for name, ranking in rankings.items():
+            answered = downstream(scorer, queries, ranking, readers.top_k)
             for key in ("seper", "exact_match"):
-                known = [row[key] for row in answered if row[key] is not None]
+                known = [question[key] for question in answered if question[key] is not None]
                 measures[name][f"{key}{suffix}"] = round(statistics.fmean(known), 4) if known else None
             measures[name].setdefault("questions", {})[reader] = answered
     return measures
@@ -146,6 +148,6 @@ class RankingEvaluator(BaseEvaluator):
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return the measures of ``rank_metrics`` that are defined for these questions."""
-        rows = rank_by(DenseRetriever(self._model, self._corpus), self._queries, hops=self._hops)
-        measures = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
+        ranked = rank_by(DenseRetriever(self._model, self._corpus), self._queries, hops=self._hops)
+        measures = rank_metrics(ranked, [gold_relevance(query) for query in self._queries])
         return {name: value for name, value in measures.items() if value is not None}

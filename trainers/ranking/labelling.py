@@ -54,16 +54,18 @@ def label(
     for query, labeled in label_all(labeler, [query for query in queries if query.passages]):
         if isinstance(labeled, BadRowError):  # the input is invalid, and can be repaired
             raise labeled
-        row = labeled if isinstance(labeled, UnscorableError) else attempt(partial(label_row, labeled, labeler.name))
-        if isinstance(row, UnscorableError):
-            say_once(f"question id={query.id!r} left out: {row}")
+        result = (
+            labeled if isinstance(labeled, UnscorableError) else attempt(partial(label_row, labeled, labeler.name))
+        )
+        if isinstance(result, UnscorableError):
+            say_once(f"question id={query.id!r} left out: {result}")
         else:
             row_queries.append(query)
-            rows.append(row)
+            rows.append(result)
     if path is not None and process_state().is_main_process:
         write_lines(path, rows, default=str)
     column = column or recommended_label(rows)
     # from the rows, whose labels are rounded; the responses would fill the memory
-    read = [labeled_query(row, column) for row in rows]
-    bare = [replace(row, baseline={}, fields={}, details=()) for row in read]
-    return [replace(row, query=query) for row, query in zip(bare, row_queries, strict=True)], column
+    read = [labeled_query(written, column) for written in rows]
+    bare = [replace(labeled, baseline={}, fields={}, details=()) for labeled in read]
+    return [replace(labeled, query=query) for labeled, query in zip(bare, row_queries, strict=True)], column

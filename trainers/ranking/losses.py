@@ -91,8 +91,8 @@ class ListCollator(SentenceTransformerDataCollator):
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the batch."""
         columns = {
-            "query": [row["query"] for row in features],
-            "passages": [text for row in features for text in row["passages"]],
+            "query": [feature["query"] for feature in features],
+            "passages": [text for feature in features for text in feature["passages"]],
         }
         batch: dict[str, object] = {}
         prompts = self._resolve_prompts(batch) or {}
@@ -102,16 +102,16 @@ class ListCollator(SentenceTransformerDataCollator):
             batch |= {f"{name}_{key}": value for key, value in encoded.items()}
             if self.reference is not None:
                 batch[f"{name}_{_REFERENCE}"] = torch.stack([self.reference[name][text] for text in texts])
-        rows = [torch.tensor(row["labels"], dtype=torch.float32) for row in features]
-        batch["label"] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=torch.nan)
+        labels = [torch.tensor(feature["labels"], dtype=torch.float32) for feature in features]
+        batch["label"] = nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=torch.nan)
         return batch
 
 
-def vectors_by_text(model: SentenceTransformer, rows: Sequence[Mapping[str, Any]]) -> TextVectors:
+def vectors_by_text(model: SentenceTransformer, examples: Sequence[Mapping[str, Any]]) -> TextVectors:
     """Return the vectors of all texts of ``teacher_rows`` as ``Embedder``; all processes must call this together."""
     embedder = Embedder(model)
-    queries = list(dict.fromkeys(row["query"] for row in rows))
-    passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))
+    queries = list(dict.fromkeys(example["query"] for example in examples))
+    passages = list(dict.fromkeys(text for example in examples for text in example["passages"]))
     return {
         "query": dict(zip(queries, torch.from_numpy(embedder.questions(queries)), strict=True)),
         "passages": dict(zip(passages, torch.from_numpy(embedder.passages(passages, share=True)), strict=True)),

@@ -91,28 +91,28 @@ class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an 
     """No question has labels that differ enough to learn from."""
 
 
-def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
+def teacher_rows(queries: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses, per hop: filtered, shrunk and rounded."""
-    labeled = lists_to_learn(labeled, config.learn_from, next_hop)
+    queries = lists_to_learn(queries, config.learn_from, next_hop)
     # before lists are shortened: the best and the worst of many passages differ more by chance than a random pair
-    differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
+    differing = beyond_chance(queries, heterogeneity=config.heterogeneity, shrink=config.shrink)
     if config.list_size is not None:
-        differing = [shortened(row, config.list_size) for row in differing]
+        differing = [shortened(labeled, config.list_size) for labeled in differing]
     rows = []
-    for row in differing:
-        targets = quantize(torch.tensor(row.labels), RESOLUTION)
-        if informative(row, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
-            passages = [passage.full_text for passage in row.query.passages]
-            rows.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
+    for labeled in differing:
+        targets = quantize(torch.tensor(labeled.labels), RESOLUTION)
+        if informative(labeled, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
+            passages = [passage.full_text for passage in labeled.query.passages]
+            rows.append({"query": labeled.query.question, "passages": passages, "labels": targets.tolist()})
     if not rows:
         raise NothingToLearn(
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}) and "
-            f"by more than min_spread={config.min_spread}, got none of {len(labeled)}; raise heterogeneity, lower "
+            f"by more than min_spread={config.min_spread}, got none of {len(queries)}; raise heterogeneity, lower "
             "min_spread, or check the labels"
         )
     if process_state().is_main_process:
         lists = "questions by hop" if config.learn_from == "paths" else "questions"
-        print(f"{len(rows)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
+        print(f"{len(rows)} of {len(queries)} {lists} have labels to learn from", file=sys.stderr)
     return rows
 
 
@@ -154,8 +154,8 @@ def publish(
     model.save_pretrained(str(folder / "model"), create_model_card=False)
     write_json(folder / RESULTS, {**measures, "questions": moved, "test_questions": test, **more})
     by_question = [
-        f"SePer by question, reader {reader}: {row['wins']} rose, {row['losses']} fell, {row['ties']} same"
-        for reader, row in moved.items()
+        f"SePer by question, reader {reader}: {change['wins']} rose, {change['losses']} fell, {change['ties']} same"
+        for reader, change in moved.items()
     ]
     counts = f"{plural(train, 'question')} for training, {dev} for evaluation during training, {test} for testing."
     explained = (
@@ -171,7 +171,7 @@ def publish(
         results="\n\n".join([counts, table, explained, *by_question]), **card,
     )  # fmt: skip
     plot_ranking(measures, folder / "results.svg")
-    tracked.log({f"test/{side}/{key}": value for side, row in measures.items() for key, value in row.items()})
+    tracked.log({f"test/{side}/{key}": value for side, values in measures.items() for key, value in values.items()})
     tracked.artifact(name, "model", [folder / "model"])
     tracked.artifact(f"{name}-labels", "dataset", [folder / LABELS, folder / RESULTS])
     print(f"{table}\n")

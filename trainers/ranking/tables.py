@@ -27,27 +27,27 @@ def plot_ranking(rankings: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     figure = new_figure(2 + 0.9 * len(measures), 4)
     axes = figure.subplots()
     width = 0.8 / len(rankings)
-    for number, (name, row) in enumerate(rankings.items()):
+    for number, (name, means) in enumerate(rankings.items()):
         places = [at + width * (number - (len(rankings) - 1) / 2) for at in range(len(measures))]
-        errors = [row[key]["sd"] if isinstance(row[key], Mapping) else 0.0 for key in measures]
-        axes.bar(places, [_center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
+        errors = [means[key]["sd"] if isinstance(means[key], Mapping) else 0.0 for key in measures]
+        axes.bar(places, [_center(means[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
     axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(rankings), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     save_figure(figure, path)
 
 
-def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
+def label_statistics(queries: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
     """Return counts, means and shares of labels, for logs; a passage with evidence of at least ``margin`` helps."""
-    values = [label for row in labeled for label in row.labels]
-    errors = [error for row in labeled for error in row.std_errors]
+    values = [label for labeled in queries for label in labeled.labels]
+    errors = [error for labeled in queries for error in labeled.std_errors]
     return {
-        "questions": len(labeled),
+        "questions": len(queries),
         "passages": len(values),
         "mean": _share(values),
-        "share_helpful": _share([value >= margin for row in labeled for value in evidence(row)]),
-        "share_harmful": _share([value <= -margin for row in labeled for value in evidence(row)]),
-        "share_questions_helped": _share([max(evidence(row), default=0) >= margin for row in labeled]),
+        "share_helpful": _share([value >= margin for labeled in queries for value in evidence(labeled)]),
+        "share_harmful": _share([value <= -margin for labeled in queries for value in evidence(labeled)]),
+        "share_questions_helped": _share([max(evidence(labeled), default=0) >= margin for labeled in queries]),
         "mean_std_error": _share(errors),
     }
 

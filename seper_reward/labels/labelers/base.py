@@ -89,8 +89,8 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
         requests = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
         readings = self.read(requests, len(queries))
         return [
-            row if isinstance(row, UnscorableError) else attempt(functools.partial(self.labeled, query, row))
-            for query, row in zip(queries, readings, strict=True)
+            read if isinstance(read, UnscorableError) else attempt(functools.partial(self.labeled, query, read))
+            for query, read in zip(queries, readings, strict=True)
         ]
 
     def labeled(self, query: Query, readings: Sequence[R]) -> LabeledQuery:

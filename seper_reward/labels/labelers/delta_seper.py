@@ -124,7 +124,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         """Return the belief, for ``seper_gain`` its change as evidence, and the responses without their tokens."""
         columns = (reading.responses, reading.counts, reading.weights, reading.best_support)
         names = ("text", "count", "weight", "support")
-        responses = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        responses = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
         beliefs: dict[str, object] = {"seper": reading.seper, "seper_hard": reading.seper_hard}
         if self.name == "seper_gain" and (moved := utility(reading, baseline).combined):
             beliefs[UTILITY_BELIEF] = moved.value

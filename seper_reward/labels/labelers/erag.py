@@ -128,10 +128,10 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         scores = [float(self._metric(text, answers)) for text in draws.responses.texts]
         if any(not 0 <= score <= 1 for score in scores):
             raise ValueError(f"the metric of {self.name} must be in [0, 1], got {scores}; scale it")
-        rows = [
+        scored = [
             {"text": text, "count": count, "score": score}
             for text, count, score in zip(draws.responses.texts, draws.counts.tolist(), scores, strict=True)
         ]
         if self.options.greedy:  # greedy responses have no sampling error
-            return _Scored(Estimate(scores[0], 0.0, scores[0], scores[0]), rows)
-        return _Scored(estimate(draws, torch.tensor(scores)), rows)
+            return _Scored(Estimate(scores[0], 0.0, scores[0], scores[0]), scored)
+        return _Scored(estimate(draws, torch.tensor(scores)), scored)

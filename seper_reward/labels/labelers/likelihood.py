@@ -24,7 +24,7 @@ class LikelihoodLabeler(ReaderLabeler[float]):
         log_probs: list[list[float] | UnscorableError] = []
         for batch in in_batches(requests, batch_size):
             read = self.scorer.reader.answer_log_probs(batch, [request.answers for request in batch])
-            log_probs += [rows if isinstance(rows, UnscorableError) else list(map(max, rows)) for rows in read]
+            log_probs += [values if isinstance(values, UnscorableError) else list(map(max, values)) for values in read]
         return log_probs
 
     def gain(self, reading: float, baseline: float) -> Estimate:

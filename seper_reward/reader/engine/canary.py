@@ -33,8 +33,8 @@ class CanaryReading:
     def difference(self, other: "CanaryReading") -> float:
         """Return the mean absolute difference in nats, over tokens that both have after the same tokens."""
         differences: list[float] = []
-        rows = zip(self.tokens, other.tokens, self.log_probs, other.log_probs, strict=False)
-        for token, other_token, log_probs, others in rows:
+        steps = zip(self.tokens, other.tokens, self.log_probs, other.log_probs, strict=False)
+        for token, other_token, log_probs, others in steps:
             differences += [abs(log_probs[key] - others[key]) for key in log_probs.keys() & others.keys()]
             if token != other_token:  # prefixes differ from here on
                 break
@@ -62,5 +62,5 @@ def read_canary(answer: Mapping[str, Any]) -> CanaryReading:
     """Return the reading in a server's answer; raise ``UnscorableError`` if it has no log-probabilities."""
     with whole():
         logprobs = answer["choices"][0]["logprobs"]
-        rows = ({token: float(value) for token, value in row.items()} for row in logprobs["top_logprobs"][:_TOKENS])
-        return CanaryReading(tuple(logprobs["tokens"])[:_TOKENS], tuple(rows))
+        steps = ({token: float(value) for token, value in top.items()} for top in logprobs["top_logprobs"][:_TOKENS])
+        return CanaryReading(tuple(logprobs["tokens"])[:_TOKENS], tuple(steps))

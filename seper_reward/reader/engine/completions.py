@@ -33,15 +33,15 @@ class Completion:
         return Completion(tokens, log_probs, self.text + more.text, more.ended, more.stop_string)
 
 
-def responses_of(rows: Sequence[Completion], *, as_drawn: bool) -> Responses:
+def responses_of(completions: Sequence[Completion], *, as_drawn: bool) -> Responses:
     """Return completions as responses; ``as_drawn`` is whether they were drawn with their own probabilities."""
-    named = all(isinstance(token, int) for row in rows for token in row.tokens)
+    named = all(isinstance(token, int) for completion in completions for token in completion.tokens)
     return Responses(
-        texts=tuple(row.text.strip() for row in rows),
-        token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
-        token_ids=tuple(tuple(row.tokens) for row in rows) if named else (),
-        finished=tuple(row.ended for row in rows),
-        draw_log_probs=tuple(sum(row.log_probs) for row in rows) if as_drawn else (),
+        texts=tuple(completion.text.strip() for completion in completions),
+        token_log_probs=tuple(torch.tensor(completion.log_probs, dtype=torch.float32) for completion in completions),
+        token_ids=tuple(tuple(completion.tokens) for completion in completions) if named else (),
+        finished=tuple(completion.ended for completion in completions),
+        draw_log_probs=tuple(sum(completion.log_probs) for completion in completions) if as_drawn else (),
     )
 
 
@@ -95,16 +95,16 @@ async def forced(
 
 
 def _choices(answer: Mapping[str, Any]) -> list[Mapping[str, object]]:
-    return sorted(answer["choices"], key=lambda row: row["index"])  # servers send them in any order
+    return sorted(answer["choices"], key=lambda choice: choice["index"])  # servers send them in any order
 
 
 def _forced(choice: Mapping[str, Any], length: int, tokens: Sequence[int]) -> tuple[list[float], dict[int, float]]:
     if not choice.get("prompt_logprobs"):
         raise UnscorableError("engine gives no log-probabilities of prompts (prompt_logprobs)")
-    rows = zip(choice["prompt_logprobs"][length:], tokens, strict=True)
+    scored = zip(choice["prompt_logprobs"][length:], tokens, strict=True)
     following = choice["logprobs"]["top_logprobs"][-1].items()
     return (
-        _numbers([row[str(token)]["logprob"] for row, token in rows], len(tokens)),
+        _numbers([candidates[str(token)]["logprob"] for candidates, token in scored], len(tokens)),
         {int(token.removeprefix(_TOKEN_ID)): float(value) for token, value in following},
     )
 

@@ -76,7 +76,7 @@ class EngineSampler(Sampler):
         self.tokenizer, self.options = tokenizer, with_reader_defaults(options, options.reader)
         self._pool = ServerPool(options, **limits)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
-        lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
+        lengths = [model["max_model_len"] for model in self._pool.models if model.get("max_model_len")]
         self.window = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[Request, Future[Responses]] = {}
         self._lock = threading.RLock()  # of _expected
@@ -101,7 +101,7 @@ class EngineSampler(Sampler):
     @functools.cached_property
     def weights_hash(self) -> str:
         """Hash over the served model's name, its source and the tokenizer; a server does not return its weights."""
-        served = {(str(row["id"]), str(row.get("root"))) for row in self._pool.rows}
+        served = {(str(model["id"]), str(model.get("root"))) for model in self._pool.models}
         return hash_with_tokenizer(["engine", sorted(served)], self.tokenizer)
 
     def remember(self, cache: Cache) -> None:
@@ -142,10 +142,12 @@ class EngineSampler(Sampler):
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return log-probabilities of given texts; see ``ResponseSampler.log_probs`` and ``sample``."""
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
-        rows = [attempt(future.result) for future in futures]
-        usable = (prompt for prompt, row in zip(prompts, rows, strict=True) if not isinstance(row, UnscorableError))
-        count_work(len(rows), map(self.encode, usable), rows)
-        return rows
+        results = [attempt(future.result) for future in futures]
+        usable = (
+            prompt for prompt, result in zip(prompts, results, strict=True) if not isinstance(result, UnscorableError)
+        )
+        count_work(len(results), map(self.encode, usable), results)
+        return results
 
     @property
     def knows_leaves(self) -> bool:
@@ -187,8 +189,12 @@ class EngineSampler(Sampler):
         # servers reject several samples at temperature 0
         count = 1 if self.options.temperature == 0 else self.options.num_samples
         drawn = await self._complete(ids, count, prompt, self.options.max_new_tokens)
-        rows = await asyncio.gather(*(self._ended(ids, row, f"{prompt}\0{at}") for at, row in enumerate(drawn)))
-        return responses_of(rows * (self.options.num_samples // len(rows)), as_drawn=self._draws_as_it_is)
+        completions = await asyncio.gather(
+            *(self._ended(ids, completion, f"{prompt}\0{at}") for at, completion in enumerate(drawn))
+        )
+        return responses_of(
+            completions * (self.options.num_samples // len(completions)), as_drawn=self._draws_as_it_is
+        )
 
     async def _complete(self, prompt: list[int], count: int, noise: str, longest: int) -> list[Completion]:
         options = self.options
@@ -199,20 +205,24 @@ class EngineSampler(Sampler):
         request = completion_request(self.name, prompt, n=count, max_tokens=longest, **drawn)
         return read_completions(await self._pool.complete(request), count)
 
-    async def _ended(self, prompt: list[int], row: Completion, noise: str) -> Completion:
+    async def _ended(self, prompt: list[int], completion: Completion, noise: str) -> Completion:
         """Return a response up to its stop string; one that stopped before its first visible character goes on."""
-        while row.stop_string and self._ends.cut(self._decode(row.tokens)) is None:
-            room = self.options.max_new_tokens - len(row.tokens)
+        while completion.stop_string and self._ends.cut(self._decode(completion.tokens)) is None:
+            room = self.options.max_new_tokens - len(completion.tokens)
             if not room:
-                row = replace(row, ended=False, stop_string=False)
+                completion = replace(completion, ended=False, stop_string=False)
                 break
-            (more,) = await self._complete([*prompt, *row.tokens], 1, f"{noise}\0{len(row.tokens)}", room)
-            row = row.and_then(more)
-        for length in range(len(row.tokens) if self._names_ids else 1, len(row.tokens) + 1):
-            text = self._ends.cut(self._decode(row.tokens[:length]))
+            (more,) = await self._complete(
+                [*prompt, *completion.tokens], 1, f"{noise}\0{len(completion.tokens)}", room
+            )
+            completion = completion.and_then(more)
+        for length in range(len(completion.tokens) if self._names_ids else 1, len(completion.tokens) + 1):
+            text = self._ends.cut(self._decode(completion.tokens[:length]))
             if text is not None:
-                return Completion(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
-        return replace(row, text=self._decode(row.tokens)) if self._names_ids else row
+                return Completion(
+                    completion.tokens[:length], completion.log_probs[:length], text, ended=True, stop_string=True
+                )
+        return replace(completion, text=self._decode(completion.tokens)) if self._names_ids else completion
 
     @property
     def _draws_as_it_is(self) -> bool:

@@ -96,11 +96,11 @@ class Server:
         return answer
 
     async def models(self) -> dict[str, dict[str, Any]]:
-        """Return the rows of ``/v1/models`` by model name, without retries; raises ``ConnectionError``."""
+        """Return the models of ``/v1/models`` by name, without retries; raises ``ConnectionError``."""
         try:
             client = self._client.with_options(max_retries=0)
-            rows = (await client.models.with_raw_response.list()).http_response.json()["data"]
-            models = {row["id"]: row for row in rows}
+            listed = (await client.models.with_raw_response.list()).http_response.json()["data"]
+            models = {model["id"]: model for model in listed}
             self.has_adapters = any(map(is_adapter, models.values()))
             return models
         except (self._errors, ValueError, KeyError, TypeError) as error:
@@ -157,7 +157,7 @@ class ServerPool:
                     f"model {self.model!r} is not on engine={server.url!r}, which serves "
                     f"{', '.join(sorted(models))}; name one of them, the same for all servers"
                 )
-        self.rows = [models[self.model] for _, models in served]
+        self.models = [models[self.model] for _, models in served]
         for server in self.servers:
             config = self.start(server.vllm_config()).result()
             if config.get("weight_transfer_config") is not None and not server.has_adapters:
@@ -217,13 +217,13 @@ class ServerPool:
         )
 
 
-def is_adapter(row: Mapping[str, object]) -> bool:
-    """Return whether a row of ``/v1/models`` is a LoRA adapter of another model."""
-    return bool(row.get("parent")) or str(row["id"]).startswith(_POLICY)
+def is_adapter(model: Mapping[str, object]) -> bool:
+    """Return whether a model of ``/v1/models`` is a LoRA adapter of another one."""
+    return bool(model.get("parent")) or str(model["id"]).startswith(_POLICY)
 
 
 def _only(server: Server, models: dict[str, Any]) -> str:
-    models = {name: row for name, row in models.items() if not is_adapter(row)}
+    models = {name: model for name, model in models.items() if not is_adapter(model)}
     if len(models) != 1:
         raise ValueError(
             f"engine={server.url!r} serves {', '.join(sorted(models)) or 'nothing'}; name one as MODEL@URL"

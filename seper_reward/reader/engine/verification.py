@@ -35,13 +35,20 @@ async def verify(
     prompt_length = (answer.get("usage") or {}).get("prompt_tokens", len(prompt))
     if (prompt_ids is not None and prompt_ids != prompt) or prompt_length != len(prompt):
         raise ValueError("its tokenizer differs from the reader's; set reader to the served model")
-    names_ids = all(isinstance(row.tokens[0], int) for row in completions)
+    names_ids = all(isinstance(completion.tokens[0], int) for completion in completions)
     if options.temperature == options.top_p == 1:  # tempered log-probabilities are the model's own
         return names_ids, bool(answer["choices"][0].get("prompt_logprobs"))
     if not names_ids:
         raise ValueError("it returns no token ids, so its log-probabilities cannot be verified")
-    expected = [row for row, _ in await forced(server.complete, model, prompt, [row.tokens for row in completions])]
-    pairs = zip(itertools.chain(*(row.log_probs for row in completions)), itertools.chain(*expected), strict=True)
+    expected = [
+        log_probs
+        for log_probs, _ in await forced(
+            server.complete, model, prompt, [completion.tokens for completion in completions]
+        )
+    ]
+    pairs = zip(
+        itertools.chain(*(completion.log_probs for completion in completions)), itertools.chain(*expected), strict=True
+    )
     difference = statistics.fmean(abs(one - other) for one, other in pairs)
     if difference > _TOLERANCE:
         raise ValueError(

@@ -146,7 +146,9 @@ class TreeDecoder:
         logits = self._step(tokens, seen, positions)
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys[:, :, :slots], layer.values[:, :, :slots]
-        return [list(torch.split(logits[line, : sum(row)], row)) if row else [] for line, row in enumerate(lengths)]
+        return [
+            list(torch.split(logits[line, : sum(sizes)], sizes)) if sizes else [] for line, sizes in enumerate(lengths)
+        ]
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, once for equal responses; see ``Decoder``."""

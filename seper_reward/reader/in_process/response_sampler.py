@@ -195,8 +195,8 @@ class ResponseSampler(Sampler):
         sizes = {prompt: len(encode(prompt)) + sum(map(len, by_text.values())) for prompt, by_text in lines.items()}
         for together in token_batches(sizes, self.max_batch_tokens):
             for batch in map(list, in_batches(together, _FORCED)):
-                for prompt, rows in zip(batch, in_halves(read, batch), strict=True):
-                    results |= zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
+                for prompt, log_probs in zip(batch, in_halves(read, batch), strict=True):
+                    results |= zip(((prompt, text) for text in lines[prompt]), log_probs, strict=True)
         usable = (encode(prompt) for prompt in prompts if prompt in lines)
         count_work(len(prompts), usable, results.values())
         return [results[pair] for pair in zip(prompts, texts, strict=True)]
@@ -277,8 +277,13 @@ class ResponseSampler(Sampler):
             alive = self._rows.advance(*stepped, alive)
         return [
             # the log-probability of a token is NaN if it is unknown
-            replace(sampled, question_log_prob=math.fsum(row) / len(row) if row and not math.isnan(sum(row)) else None)
-            for sampled, row in zip(self._rows.responses(rows, leaves), scored, strict=True)
+            replace(
+                sampled,
+                question_log_prob=math.fsum(log_probs) / len(log_probs)
+                if log_probs and not math.isnan(sum(log_probs))
+                else None,
+            )
+            for sampled, log_probs in zip(self._rows.responses(rows, leaves), scored, strict=True)
         ]
 
     def _leaves_apart(self, lines: Sequence[Line]) -> list[tuple[Leaf, ...]]:
@@ -291,7 +296,7 @@ class ResponseSampler(Sampler):
                 texts = [answer.read for answer in batch]
                 with timed("prefill", tokens=len(line.ids) + sum(map(len, texts))):
                     (logits,) = forced_logits(self.model, [(line.ids, texts)], self._pad_id, self.layout)
-                    line_leaves += self._rows.leaves(batch, [[rows] for rows in logits])
+                    line_leaves += self._rows.leaves(batch, [[text_logits] for text_logits in logits])
             leaves.append(tuple(line_leaves))
         return leaves
 

@@ -70,6 +70,6 @@ def forward(
     tokens = torch.tensor([place.token for place in places], device=logits.device)
     batches = torch.split(logits[len(ends) :, 0], _ROWS), torch.split(tokens, _ROWS)
     scored = [
-        rows.float().log_softmax(-1).gather(-1, wanted[:, None])[:, 0] for rows, wanted in zip(*batches, strict=True)
+        chunk.float().log_softmax(-1).gather(-1, wanted[:, None])[:, 0] for chunk, wanted in zip(*batches, strict=True)
     ]
     return logits[: len(ends), 0], torch.cat(scored).tolist()

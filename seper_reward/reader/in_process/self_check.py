@@ -60,7 +60,7 @@ def decoding_problem(
         sampled = sample()
         lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
         forced = forced_log_probs(model, lines, pad_id, layout)
-        plain = [row for ids, responses in lines for row in _plain_log_probs(model, ids, responses)]
+        plain = [log_probs for ids, responses in lines for log_probs in _plain_log_probs(model, ids, responses)]
     except (torch.OutOfMemoryError, UnscorableError):
         raise
     except Exception as error:  # the model's code may raise any exception; the message must name the model

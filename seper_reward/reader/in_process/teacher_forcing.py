@@ -27,8 +27,8 @@ def forced_log_probs(
     targets = [tokens for _, continuations in lines for tokens in continuations]
     logits = itertools.chain(*forced_logits(model, lines, pad_id, layout))
     scored = [
-        rows[:-1].float().log_softmax(-1).gather(-1, torch.tensor(tokens, device=rows.device)[:, None])[:, 0]
-        for rows, tokens in zip(logits, targets, strict=True)
+        chunk[:-1].float().log_softmax(-1).gather(-1, torch.tensor(tokens, device=chunk.device)[:, None])[:, 0]
+        for chunk, tokens in zip(logits, targets, strict=True)
     ]
     log_probs = iter(torch.split(torch.cat(scored).cpu(), [len(tokens) for tokens in targets]))
     return [[next(log_probs) for _ in continuations] for _, continuations in lines]
@@ -50,10 +50,10 @@ def forced_logits(
         decoder = TreeDecoder(model, pad_id, samples=1)
         first, *_ = decoder.prefill([prompt for prompt, _ in lines])
         rest = decoder.forced_logits([continuations for _, continuations in lines])
-        return [[torch.cat([first[line, None], after]) for after in rows] for line, rows in enumerate(rest)]
+        return [[torch.cat([first[line, None], after]) for after in continued] for line, continued in enumerate(rest)]
     pairs = [(prompt, tokens) for prompt, continuations in lines for tokens in continuations]
     batches = [[pair] for pair in pairs] if layout == "reread" else [pairs]
-    logits = (rows for batch in batches for rows in _one_by_one(model, batch, pad_id))
+    logits = (text_logits for batch in batches for text_logits in _one_by_one(model, batch, pad_id))
     return [list(itertools.islice(logits, len(continuations))) for _, continuations in lines]
 
 
