@@ -500,8 +500,8 @@ class Asked:
     texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.answers, str):  # not its letters
-            object.__setattr__(self, "answers", (self.answers,))
+        answers = (self.answers,) if isinstance(self.answers, str) else tuple(self.answers)  # not its letters
+        object.__setattr__(self, "answers", answers)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from seper_reward.retrieval import CachedRetriever, load_retriever
 from seper_reward.reward import with_tool_template
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.sharding import is_sharded
 from seper_reward.reward.trainer import TurnCreditGRPOTrainer, refuse_credit
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import process_state
@@ -205,6 +204,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = "--input YOURS.jsonl --groups YOURS --output_dir runs/yours"
         runs.suggest(f"the same command with {start} --evaluate_only true {options}")
     return 0
+
+
+def is_sharded(trainer: GRPOTrainer) -> bool:
+    """Return whether a trainer of TRL shards the weights of its policy, now or when training starts."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    return bool(trainer.is_fsdp_enabled) or (plugin is not None and plugin.zero_stage == 3)
 
 
 def learn(

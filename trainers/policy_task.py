@@ -20,7 +20,6 @@ from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.reward.environment import RetrievalEnvironment, search_environment
 from seper_reward.reward.turns import Turn
-from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
@@ -30,6 +29,7 @@ from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableE
 from .options import PolicyTaskConfig
 from .ranking.clusters import names_in
 from .ranking.data import Questions, read_source, split_questions
+from .runs import trainer_cache
 
 CALL_END = "<|im_end|>"  # ends each message in ChatML
 _RIGHT = 0.5  # minimum support of a right response

@@ -1,6 +1,9 @@
 """Tools of all recipes: choice of device, trackers, checkpoints and a stopwatch."""
 
+import os
+import platform
 import sys
+import tempfile
 import time
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
@@ -14,7 +17,8 @@ from transformers import Trainer, TrainerState, TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from seper_reward.reports.tracking import Run
-from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.distributed import gather_in_order, process_state, together
+from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 
@@ -144,3 +148,18 @@ def project_completions_only() -> Iterator[None]:
     finally:
         if original is not None:
             trl.trainer.utils._use_triton = original
+
+
+def trainer_cache(output_dir: Path) -> str:
+    """Return the file of a trainer's cache, in the output folder; all processes must call this together.
+
+    Processes on several machines have one in each temporary folder: SQLite's locks are unreliable over a network.
+    """
+    if len(set(gather_in_order([platform.node()]))) == 1:
+        return str(output_dir / "cache.sqlite")
+    name = content_key(str(output_dir.resolve()))[:16]
+    path = Path(tempfile.gettempdir()) / f"seper-reward-{os.getuid()}" / f"{name}.sqlite"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if process_state().is_main_process:
+        print(f"cache: {path}, one per machine; --cache names another file", file=sys.stderr)
+    return str(path)

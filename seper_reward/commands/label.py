@@ -4,22 +4,22 @@ import gc
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from seper_reward.data.inputs import Field, Needs, Search, input_key, load_input
+from seper_reward.data.inputs import Field, Needs, Search, load_input
 from seper_reward.labels.integrity import REJECTED, label_files
 from seper_reward.labels.labelers import PassageLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, QUESTION_GAIN, SUFFIXES, recommended_label
-from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
+from seper_reward.labels.run import LabelRun
 from seper_reward.labels.summary import summary_warnings
 from seper_reward.options import MARGIN, LabelOptions
 from seper_reward.reports import tables
 from seper_reward.reports.tracking import LabelTracker, Run
 from seper_reward.retrieval import has_own_passages, load_retriever
-from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.profiling import profiling
@@ -48,16 +48,6 @@ def command(config: LabelOptions) -> str:
     # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
     scored = replace(config, cache=None) if config.dry_run else config
     own_scorer = partial(SePerScorer.from_pretrained, scored)
-    load = cache(partial(load_labeler, config.labeler, own_scorer, config.set_options, config.label))
-    key = together(lambda: input_key(config, needs))
-    if not config.dry_run and together(lambda: was_labelled(folder, key)):
-        labeler = load()
-        summary = together(lambda: finished_summary(folder, labeler, config.block))
-        if summary is not None:
-            say_once(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
-            if process_state().is_main_process:
-                show_summary(summary, labeler.name, folder)
-            return after_labels(summary, folder, labeler.name)
     read = load_input(config, needs)
     queries, rejected = read.queries, read.rejected
     if not queries:
@@ -67,24 +57,18 @@ def command(config: LabelOptions) -> str:
         left_out = f"{plural(len(rejected), 'row')} cannot be used, see rejected.jsonl"
         print(f"{left_out}; {rejected[0].where}: {rejected[0].reason}")
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
-    labeler = load()
-    run = LabelRun(
-        folder, labeler, queries, rejected, {**settings, INPUT_KEY: key}, block=config.block, dry_run=config.dry_run
+    labeler = load_labeler(config.labeler, own_scorer, config.set_options, config.label)
+    run = LabelRun(folder, labeler, queries, rejected, settings, block=config.block, dry_run=config.dry_run)
+    say_once(
+        f"{plural(len(queries), 'question')} with {plural(run.passages, 'passage')} from {config.input}, "
+        f"{run.finished} finished; labels by {config.label or config.labeler} into {config.output_dir}"
     )
-    say_once(_start_line(config, len(queries), run.passages, len(queries) if run.complete else run.finished))
     if config.dry_run:
         forecast = run.forecast()
         if process_state().is_main_process:
             print(tables.forecast_lines(forecast, process_state().num_processes))
         return "the same command without --dry_run"
     return after_labels(_label(run, labeler, config, settings), folder, labeler.name)
-
-
-def _start_line(config: LabelOptions, questions: int, passages: int, finished: int) -> str:
-    return (
-        f"{plural(questions, 'question')} with {plural(passages, 'passage')} from {config.input}, {finished} "
-        f"finished; labels by {config.label or config.labeler} into {config.output_dir}"
-    )
 
 
 def _label(

@@ -14,7 +14,7 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.data.splits import split_of, spread
 from seper_reward.data.trec import Qrels, beir_files, read_qrels, read_run
 from seper_reward.options import InputOptions
-from seper_reward.runtime.hashing import content_key, file_hash
+from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.on_disk import OnDisk
 from seper_reward.types import Passage, Query
@@ -84,14 +84,6 @@ def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -
     if needs.search is not None and (needs.own_passages or data.corpus is not None):
         data = _retrieve(data, needs.search, options, needs)
     return _check(data, options.input, needs)
-
-
-def input_key(options: InputOptions, needs: Needs) -> str | None:
-    """Return a hash of a file of questions and how it is read; ``None`` for sources that may change, or a corpus."""
-    files = _files(options)
-    content = None if files.corpus or files.qrels or needs.own_passages else file_hash(Path(files.questions))
-    how = ("answers" in needs.fields, "relevance" in needs.fields, needs.split, needs.limit, needs.strict)
-    return content and content_key(content, options.columns, *how)
 
 
 def _parse(options: InputOptions, needs: Needs) -> Input:

@@ -15,13 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from seper_reward.data.tables import NO_COLUMN, TABLES, open_bytes, open_dataset, open_table, with_class_names
 from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", *TABLES)
-_MOST_BYTES = 64_000_000  # of a line: label rows with long thoughts have 10 MB, and longer lines are no questions
 # names of the id field, in order of preference: ours, BEIR's, and the one of our label rows
 IDS = ("id", "_id")
 PASSAGE_IDS = (*IDS, "passage_id")
@@ -194,15 +193,13 @@ def _squad_rows(document: Mapping[str, object]) -> list[object]:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, object]]:
-    with open_bytes(path) as lines:
-        for number, line in enumerate(_whole_lines(lines, path), 1):
+    with open_bytes(path) as lines, _gzip_errors(path):
+        for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             start = line[:200].decode("utf-8", "replace")
             row: object
             try:
-                if len(line) > _MOST_BYTES:
-                    raise ValueError(f"more than {_MOST_BYTES} bytes")
                 row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except UnicodeDecodeError as error:
                 row = BrokenRow(
@@ -267,15 +264,6 @@ def stated_list(value: object) -> Any:
 
 def _has_texts_only(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) or _has_texts_only(item) for item in value)
-
-
-def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file, of longer ones than a row may be only the beginning."""
-    with _gzip_errors(path):
-        while line := file.readline(_MOST_BYTES + 1):
-            yield line
-            while len(line) > _MOST_BYTES and not line.endswith(b"\n"):
-                line = file.readline(_MOST_BYTES + 1)
 
 
 @contextlib.contextmanager

@@ -161,8 +161,6 @@ def equivalence(
     and reports the test split only. Raises ``ValueError`` if a split has no verdict, or those of the train split are
     all equal.
     """
-    if threshold is not None and not 0 < threshold <= 1:
-        raise ValueError(f"threshold must be in (0, 1], got {threshold}")
     fit = [] if threshold is not None else [verdict for verdict in verdicts if split_of(verdict.question) == "train"]
     reported = [verdict for verdict in verdicts if threshold is not None or split_of(verdict.question) == "test"]
     if not reported or (threshold is None and not fit):

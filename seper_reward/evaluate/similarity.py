@@ -68,7 +68,5 @@ def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity
     if name in ("cosine", "bert_score"):
         encoder = Encoder(device)
         return encoder.cosines if name == "cosine" else encoder.bert_scores
-    metrics = {"lexical": contains_answer, "token_f1": token_f1}
-    if name not in metrics:
-        raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {name!r}")
-    return lambda pairs: [metrics[name](one, [other]) for one, other in pairs]
+    metric = {"lexical": contains_answer, "token_f1": token_f1}[name]
+    return lambda pairs: [metric(one, [other]) for one, other in pairs]

@@ -171,7 +171,7 @@ class EntailmentScorer:
         if self.tokenizer.pad_token_id is None:
             raise ValueError(f"judge {self.name!r}: its tokenizer has no padding token; set pad_token in its config")
         batch = self.tokenizer.pad(columns, return_tensors="pt").to(self.device)
-        with timed("entailment", tokens=batch["input_ids"].numel()):
+        with timed("entailment"):
             logits: Tensor = self.model(**batch).logits  # (n, K) in the model's order
         probs: list[list[float]] = logits.float().softmax(-1)[:, self.columns].tolist()
         if any(map(math.isnan, itertools.chain.from_iterable(probs))):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.data.rows import METADATA, read_valid_rows, shown
+from seper_reward.data.rows import read_valid_rows, shown
 from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.integrity import LABELS, PROVENANCE, SUMMARY, check_finished, check_labels, label_files
 from seper_reward.labels.rows import LABELS_PARQUET, labeled_queries, recommended_label
@@ -18,7 +18,6 @@ from seper_reward.types import LabeledQuery, excerpt, html_table
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from pandas import DataFrame
 
 
 _SHOWN = 10  # passages in the notebook view
@@ -95,23 +94,6 @@ class Labels:
             return as_dataset(self.rows)
         return as_dataset(form_rows(self.labeled(label), form, margin))
 
-    def to_pandas(self) -> "DataFrame":
-        """Return a table with one row per passage: question, passage, label and all other numbers and texts.
-
-        Fields of the question keep their names, except that ``baseline`` is split into columns (``baseline_seper``,
-        ...) and fields that passages also have get the prefix ``question_``. Responses and sets are left out.
-        """
-        from pandas import DataFrame
-
-        of_passages = {name for row in self.rows for passage in row["passages"] for name in _plain(passage)}
-        table: list[dict[str, object]] = []
-        for row in self.rows:
-            question = {"id": row["id"], "question": row["question"], "answer": (row["answers"] or [""])[0]}
-            for name, value in (_plain(row) | _plain(row.get("baseline", {}), "baseline_")).items():
-                question.setdefault(f"question_{name}" if name in of_passages else name, value)
-            table += [{**question, **_plain(passage)} for passage in row["passages"]]
-        return DataFrame(table)
-
 
 def load_labels(source: str | Path) -> Labels:
     """Load finished labels.
@@ -137,13 +119,3 @@ def load_labels(source: str | Path) -> Labels:
         raise ValueError(f"{source}: expected label rows, whose passages are objects, got {shown(rows[0])}")
     # tabular formats need the same columns in every row; JSON lines do not
     return Labels(rows if lines or str(source).endswith(LABELS) else list(map(without_none, rows)), *told)
-
-
-def _plain(row: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    """Return the fields of a row, and of the input, that are numbers, texts or null."""
-    others = {name: value for name, value in (row.get(METADATA) or {}).items() if name not in row}
-    return {
-        f"{prefix}{name}": value
-        for name, value in {**row, **others}.items()
-        if value is None or isinstance(value, (str, int, float))
-    }

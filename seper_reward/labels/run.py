@@ -44,7 +44,6 @@ from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.types import LabeledQuery, Query, UnscorableError, unwrap
 
-INPUT_KEY = "input_key"  # in the settings of provenance.json
 _PROGRESS = "progress"
 _PATIENCE = 120  # seconds in which a network disk shows the blocks of other machines
 _ROWS_PER_FILE = 100_000
@@ -126,8 +125,6 @@ class LabelRun:
     def forecast(self, sample: int = 3) -> Forecast:
         """Measure a few of the remaining questions to estimate the run, without a cache; all processes call it."""
         questions = len(self._labelling.queries)
-        if self.complete:
-            return Forecast(questions, questions + self.passages, finished=questions)
         work, size = self._labelling, self._batch
         left = [slice(at, at + size) for block in self._left(work) for at in block.places[::size]]
         placebo = [query for block in self._left(self._placebo) for query in block.of(self._placebo.queries)]
@@ -148,7 +145,7 @@ class LabelRun:
     def _claim(self, dry_run: bool) -> tuple[bool, set[Path], dict[str, Any]]:
         """Lock the folder, and compare provenance; a dry run writes nothing.
 
-        Returns whether all the work is done, else the files of finished blocks, and the folder's provenance.
+        Returns whether all the work is done, the files of finished blocks, and the folder's provenance.
         """
         if not dry_run:
             self._lock = lock_folder(self.folder)
@@ -160,7 +157,7 @@ class LabelRun:
         if complete and not dry_run and (complete := self._is_unchanged()):
             shutil.rmtree(self._progress, ignore_errors=True)
         before = read_json(path) if path.is_file() else self.provenance
-        return complete, set() if complete else self._written(), before
+        return complete, {block.file for block in self._blocks} if complete else self._written(), before
 
     def _lock_again(self) -> None:
         """Lock the folder again if its lock was released."""
@@ -319,20 +316,3 @@ class LabelRun:
         write_json(self.folder / SUMMARY, summary)
         shutil.rmtree(self._progress)
         return summary
-
-
-def was_labelled(folder: Path, input_key: str | None) -> bool:
-    """Return whether a folder has finished labels of the input with this key."""
-    if input_key is None or not ((folder / PROVENANCE).is_file() and (folder / SUMMARY).is_file()):
-        return False
-    return bool(read_json(folder / PROVENANCE).get("settings", {}).get(INPUT_KEY) == input_key)
-
-
-def finished_summary(folder: Path, labeler: PassageLabeler, block: int | None = None) -> dict[str, Any] | None:
-    """Return the summary of a folder that ``was_labelled``, by this labeler and without a change, else ``None``."""
-    before, hashes = read_json(folder / PROVENANCE)["decides"], written_hashes(folder)
-    decides = provenance(labeler, before["queries"], batch_size(labeler, block), {})["decides"]
-    changed = json.loads(json.dumps(decides, default=str)) != before or changed_files(folder, hashes)
-    if changed or not hashes or (folder / _PROGRESS).exists():
-        return None
-    return read_summary(folder, labeler.name)

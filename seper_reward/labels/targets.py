@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from seper_reward.estimators.utility import answer_evidence
 from seper_reward.options import POSITIVE
 from seper_reward.types import UTILITY_BELIEF, LabeledQuery, Passage, Query
@@ -80,11 +78,6 @@ def by_marks(labeled: LabeledQuery) -> list[Hop]:
     ]
 
 
-def quantize(labels: Tensor, margin: float) -> Tensor:
-    """Round labels to multiples of ``margin``, as smaller differences are noise; 0 does not round."""
-    return (labels / margin).round() * margin if margin else labels
-
-
 def grade(label: float, margin: float = POSITIVE) -> int:
     """Return the graded relevance of a label, for qrels: harm and uselessness have different grades.
 
@@ -146,19 +139,6 @@ def split_by_help(labeled: LabeledQuery, margin: float = POSITIVE) -> tuple[list
         return [], []
     ceiling, floor = min(sure[at] for at in positives) - margin, labels[positives[-1]]
     return positives, [at for at in order if sure[at] <= ceiling and labels[at] < floor]
-
-
-def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
-    """Return the query with at most ``most`` (>= 2) passages: the best, the worst, and evenly spaced ranks between."""
-    order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
-    if len(order) <= most:
-        return labeled
-    return labeled.keep([order[round(step * (len(order) - 1) / (most - 1))] for step in range(most)])
-
-
-def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
-    """Return whether a query's best label exceeds its worst by more than ``margin``."""
-    return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin
 
 
 def evidence(labeled: LabeledQuery) -> tuple[float, ...]:

@@ -163,12 +163,8 @@ def _layout(header: Sequence[str], rows: Iterable[Sequence[object]], style: str,
 
 
 def stages_line(profile: Profile) -> str:
-    """Return the seconds of this process by stage, on the host's clock and on the accelerator."""
-
-    def listed(seconds: Mapping[str, float]) -> str:
-        return ", ".join(f"{stage} {spent:.1f}" for stage, spent in sorted(seconds.items(), key=lambda item: -item[1]))
-
-    other = profile.total_seconds - sum(profile.seconds.values())
-    line = f"seconds of this process: {listed(profile.seconds)}, other {max(other, 0.0):.1f}"
-    device = profile.device_seconds
-    return f"{line}; on the accelerator: {listed(device)}" if device else line
+    """Return the seconds of this process by stage."""
+    other = max(profile.total_seconds - sum(profile.seconds.values()), 0.0)
+    stages = sorted(profile.seconds.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{stage} {spent:.1f}" for stage, spent in [*stages, ("other", other)])
+    return f"seconds of this process: {listed}"

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks")  # attributes of a torch module that contain its hooks
 
 
-def is_sharded(trainer: "Trainer") -> bool:
-    """Return whether a trainer of TRL shards the weights of its policy, now or when training starts."""
-    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
-    return bool(trainer.is_fsdp_enabled) or (plugin is not None and plugin.zero_stage == 3)
-
-
 @contextmanager
 def whole_policy(trainer: "Trainer") -> Iterator[tuple[Any, str]]:
     """Yield a trainer's policy with full weights and no wrappers, and the kind of sharding; "" if there is none.

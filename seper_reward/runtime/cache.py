@@ -5,11 +5,7 @@ A key covers everything that decides its value: weights, text, options. So entri
 
 import hashlib
 import json
-import os
-import platform
 import sqlite3
-import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from seper_reward.runtime.codec import from_json, to_json
-from seper_reward.runtime.distributed import gather_in_order, process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.profiling import timed
 
@@ -121,21 +116,6 @@ def open_cache(cache: "Cache | str | Path | None") -> "Cache | None":
     if not isinstance(cache, (str, Path)) or not str(cache):
         raise TypeError(f"cache must be a path such as 'cache.sqlite', a Cache or None, got {cache!r}")
     return Cache(cache)
-
-
-def trainer_cache(output_dir: Path) -> str:
-    """Return the file of a trainer's cache, in the output folder; all processes must call this together.
-
-    Processes on several machines have one in each temporary folder: SQLite's locks are unreliable over a network.
-    """
-    if len(set(gather_in_order([platform.node()]))) == 1:
-        return str(output_dir / "cache.sqlite")
-    name = content_key(str(output_dir.resolve()))[:16]
-    path = Path(tempfile.gettempdir()) / f"seper-reward-{os.getuid()}" / f"{name}.sqlite"
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    if process_state().is_main_process:
-        print(f"cache: {path}, one per machine; --cache names another file", file=sys.stderr)
-    return str(path)
 
 
 def _checksum(key: str, value: object) -> str:

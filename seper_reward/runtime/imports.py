@@ -1,6 +1,7 @@
 """Imports on first use: of optional libraries, of a package's names, and of callables given by a dotted path."""
 
 import importlib
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from typing import Any, NamedTuple
@@ -77,13 +78,12 @@ def lazy_name(package: str, name: str, homes: Mapping[str, Sequence[str]]) -> An
 
 def named_callable(setting: str, path: str) -> Callable[..., Any]:
     """Import the callable ``package.module:name``; raise ``ValueError``, which names the setting, if there is none."""
-    module, _, name = path.partition(":")
-    if not module or not name:
-        raise ValueError(f"{setting} must be package.module:name, got {path!r}")
     try:
-        target = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{setting}={path!r} cannot be imported ({error}); is its folder in PYTHONPATH?") from error
+        target = pkgutil.resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"{setting}={path!r} cannot be imported as package.module:name ({error}); is its folder in PYTHONPATH?"
+        ) from error
     if not callable(target):
         raise ValueError(f"{setting}={path!r} must be callable, got {target!r}")
     return target  # type: ignore[no-any-return]

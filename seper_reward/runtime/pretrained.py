@@ -71,12 +71,8 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Return the ``torch.dtype`` of ``"auto"`` (``fast_dtype``) or of a name; raise ``ValueError`` for other names."""
-    if dtype == "auto":
-        return fast_dtype(device)
-    resolved = getattr(torch, dtype, None)
-    if not isinstance(resolved, torch.dtype) or not resolved.is_floating_point:
-        raise ValueError(f"dtype must be 'auto', 'float32', 'bfloat16' or 'float16', got {dtype!r}")
+    """Return the ``torch.dtype`` of ``"auto"`` (``fast_dtype``) or of a name."""
+    resolved: torch.dtype = fast_dtype(device) if dtype == "auto" else getattr(torch, dtype)
     return resolved
 
 

@@ -52,7 +52,7 @@ def build_app(
     @app.post("/beliefs")
     async def beliefs(request: Request, body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
         """Beliefs given sets of passages, and the support of a gold answer by each text; for `SePerReward`."""
-        outcomes = await scoring.ask([question.asked for question in body.asked], deadline, request.receive)
+        outcomes = await scoring.ask(body.asked, deadline, request.receive)
         return _results(list(map(_measured, outcomes)), outcomes)
 
     @app.post("/rewards")

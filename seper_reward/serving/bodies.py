@@ -1,19 +1,16 @@
 """Bodies of requests: the fields that clients may send, their validation, and their conversion to records."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from seper_reward.data.rows import is_unicode
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, read_rollouts, unusable
 from seper_reward.reward.tools import SearchTools, SeveralToolsError
 from seper_reward.types import Asked, Passage
 
-_DEEPEST = 64  # maximum nesting of a body; messages have about ten levels
 _MOST = 1e6  # maximum weight or price; beliefs are at most 1
 Weight = Annotated[float | None, Field(ge=0, le=_MOST)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
@@ -21,35 +18,8 @@ Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
 AnswersField = Annotated[Aliases, Field(description="Aliases of the gold answer.")]
 
 
-def _plain(value: Any, depth: int = 0) -> None:
-    """Raise ``ValueError`` for a value nested too deeply, a number that is not finite, or half a surrogate pair."""
-    if depth > _DEEPEST:
-        raise ValueError(f"expected lists and objects at most {_DEEPEST} deep")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("expected finite numbers")
-    if isinstance(value, str) and not is_unicode(value):
-        raise ValueError("expected Unicode, got half a surrogate pair")
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            _plain(name, depth + 1)
-            _plain(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _plain(item, depth + 1)
-
-
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class _PlainBody(_Body):
-    """A body whose fields, also unknown ones, are finite numbers and Unicode texts without deep nesting."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_plain(cls, value: Any) -> Any:
-        _plain(value)
-        return value
 
 
 class PassageBody(BaseModel):
@@ -100,41 +70,19 @@ class QueryBody(_Body):
         return Asked(self.question, tuple(self.answers), ((), *self.sets))
 
 
-class UtilitiesBody(_PlainBody):
+class UtilitiesBody(_Body):
     """Body of ``POST /utilities``."""
 
     queries: list[QueryBody] = Field(min_length=1)
 
 
-class FoundBody(PassageBody):
-    """A passage of a search, which may be blank or of any length."""
-
-    text: str
-    title: str = ""
-
-
-class AskedBody(_Body):
-    """One ``Asked`` record of a reward; an empty context is the baseline.
+class BeliefsBody(_Body):
+    """Body of ``POST /beliefs``: requests of rewards, in which an empty context is the baseline.
 
     Texts are not restricted, since an invalid text of one rollout must not refuse a whole batch.
     """
 
-    question: str
-    answers: list[str]
-    contexts: list[list[FoundBody]] = []
-    texts: list[str] = []
-
-    @property
-    def asked(self) -> Asked:
-        """The record."""
-        contexts = tuple(tuple(body.passage for body in context) for context in self.contexts)
-        return Asked(self.question, tuple(self.answers), contexts, tuple(self.texts))
-
-
-class BeliefsBody(_PlainBody):
-    """Body of ``POST /beliefs``."""
-
-    asked: list[AskedBody] = Field(min_length=1)
+    asked: list[Asked] = Field(min_length=1)
 
 
 class RolloutBody(_Body):
@@ -146,7 +94,7 @@ class RolloutBody(_Body):
     passages: Any = Field(None, description="Passages of one search, instead of the completion's tool messages.")
 
 
-class RewardsBody(_PlainBody):
+class RewardsBody(_Body):
     """Body of ``POST /rewards``; the default weights are the server's."""
 
     rollouts: list[RolloutBody] = Field(min_length=1)
@@ -183,6 +131,6 @@ def read_bodies(bodies: Sequence[RolloutBody], reading: RolloutFormat) -> list[R
         try:
             columns = ([body.question], [body.answers], [body.completion], [body.passages])
             rollouts += read_rollouts(*columns, **options)
-        except (ValueError, AttributeError, TypeError) as error:  # errors of a whole column
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:  # errors of a whole column
             rollouts.append(unusable(str(error)))
     return rollouts

@@ -80,8 +80,7 @@ def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[
         said = done.stdout + done.stderr
         first = next((line for line in said.splitlines() if "Error" in line), "")  # a launcher's own comes last
         return {"case": name, "error": f"exit status {done.returncode}: {first}\n{said[-2000:]}"}
-    host, _, device = stages[1].partition("; on the accelerator: ")
-    by_stage = {stage: float(spent) for stage, spent in _STAGE.findall(host)}
+    by_stage = {stage: float(spent) for stage, spent in _STAGE.findall(stages[1])}
     contexts, seconds = int(counts[1]) + int(counts[2]), sum(by_stage.values())
     return {
         "case": name,
@@ -93,7 +92,6 @@ def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[
         "host": by_stage,  # of the first process
         "labels": {(row.query.id, at): label for row in labelled for at, label in enumerate(row.labels)},
         "std_error": round(float(np.mean([error for row in labelled for error in row.std_errors])), 4),
-        "device": {stage: float(spent) for stage, spent in _STAGE.findall(device)},
     }
 
 

@@ -10,7 +10,6 @@ import pandas
 import pytest
 from datasets import Dataset, DatasetDict
 
-from seper_reward.data import rows as row_files
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.rows import BrokenRow, read_rows
 from seper_reward.data.tables import open_dataset
@@ -247,18 +246,3 @@ def test_read_rows_ignores_the_index_that_pandas_writes(tmp_path):
     pandas.DataFrame([{"question": "Who?", "answers": "Ida"}]).to_csv(tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text().startswith(",")
     assert rows_of(tmp_path / "a.csv") == [{"question": "Who?", "answers": "Ida"}]
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_read_queries_rejects_a_line_that_is_too_long(tmp_path, monkeypatch, packed):
-    monkeypatch.setattr(row_files, "_MOST_BYTES", 300)
-    long = json.dumps({**ROWS[0], "id": "long", "question": "why " * 500})
-    lines = "\n".join([json.dumps(ROWS[0]), long, "", json.dumps(ROWS[1])]).encode()
-    path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
-    path.write_bytes(gzip.compress(lines) if packed else lines)
-    examples = read_queries(path)
-    assert examples.queries == QUERIES
-    (rejected,) = examples.rejected
-    assert rejected.where == f"{path}, line 2"
-    assert rejected.reason == "expected one JSON object on the line, got more than 300 bytes; repair or drop the line"
-    assert len(rejected.row) == 200

@@ -53,8 +53,3 @@ def test_cosines_of_embeddings(encoder):
     assert same == pytest.approx(1, abs=1e-5)
     assert other < 0.6
     assert load_similarity("cosine")([("Paris", "Paris")]) == pytest.approx([1], abs=1e-5)
-
-
-def test_load_similarity_names_unknown_ones():
-    with pytest.raises(ValueError, match="must be one of lexical, token_f1, cosine, bert_score, got 'bleu'"):
-        load_similarity("bleu")

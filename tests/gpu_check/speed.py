@@ -79,7 +79,6 @@ def published(plan: Plan) -> dict[str, Any]:
     return {
         "seconds": _rounded(seconds),
         "seconds_ours": _rounded(profile.seconds),
-        "seconds_ours_on_device": _rounded(profile.device_seconds),
         "seconds_published": _rounded(reference.seconds),
         "ratio": round(seconds["published"] / seconds["ours"], 2),
         "prompts": sum(len(query.passages) for query in asked),

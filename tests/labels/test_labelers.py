@@ -193,7 +193,7 @@ def test_erag_takes_a_metric_by_dotted_path(tiny_scorer):
         "nowhere:length": "cannot be imported",
         "math:no_such": "cannot be imported",
         "math:pi": "must be callable",
-        ":length": "must be package.module:name",
+        ":length": "cannot be imported as package.module:name",
         "f2": "metric must be one of exact_match",
     }.items():
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Finished labels: loaded, as datasets that trainers take, as tables, as Parquet, and on the hub."""
+"""Finished labels: loaded, as datasets that trainers take, as Parquet, and on the hub."""
 
 import pytest
 from datasets import Dataset
@@ -138,20 +138,6 @@ def assert_step_moves(model, trainer):
     trainer.train()
     moved = [name for name, weight in model.named_parameters() if not weight.equal(before[name])]
     assert len(moved) > len(before) / 2
-
-
-def test_to_pandas_has_a_row_per_passage(folder):
-    labels = load_labels(folder)
-    table = labels.to_pandas()
-    assert list(table["passage_id"]) == ["p1", "p2", "p3", "p2", "p9"]
-    first = table.iloc[0]
-    assert (first["id"], first["question"], first["answer"]) == ("q1", "Who built the mill?", "Ann")
-    assert (first["mine"], first["std_error"], first["page"], first["source"]) == (0.8, 0.1, 7, "web")
-    assert (first["labeler"], first["baseline_seper"]) == ("mine", 0.25)
-    assert table["answer"].iloc[3] == "1900"
-    titled = Labels([{**labels.rows[0], "title": "asked"}]).to_pandas()  # as passages have one
-    assert list(titled["question_title"]) == ["asked"] * 3
-    assert list(titled["title"]) == ["Mill", "", ""]
 
 
 def test_load_labels_from_parquet(folder, tmp_path):

@@ -15,7 +15,6 @@ import pytest
 
 from seper_reward import load_labels
 from seper_reward.cli import main
-from seper_reward.data import queries as reading
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.labels import blocks as label_blocks
 from seper_reward.labels import run as label_run
@@ -226,13 +225,13 @@ def test_label_run_needs_no_more_memory_for_more_questions(tmp_path, monkeypatch
     assert peaks[1] - peaks[0] < 600 * 250  # a question has 600 characters
 
 
-def test_label_command_knows_a_finished_run_without_reading_questions(tmp_path, monkeypatch, capsys):
+def test_label_command_knows_a_finished_run(tmp_path, monkeypatch, capsys):
     source = write_rows(tmp_path / "data.jsonl", rows(3))
     words = ["label", "--labeler", "contains", "--input", str(source), "--output_dir", str(tmp_path / "out")]
     assert main(words) == 0
     first = capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "parse_query", pytest.fail)
+        patch.setattr(ContainsLabeler, "label", pytest.fail)
         assert main(words) == 0
     again = capsys.readouterr()
     assert again.out == first.out.partition("seconds of this process:")[0]

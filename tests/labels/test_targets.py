@@ -10,15 +10,14 @@ from seper_reward.labels.targets import (
     by_path,
     gains,
     grade,
-    informative,
     lists_to_learn,
     pairs,
-    shortened,
     split_by_help,
     triplets,
 )
 from seper_reward.retrieval import next_hop
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel
+from trainers.ranking.run import shortened
 from trainers.ranking.tables import label_statistics
 
 
@@ -90,13 +89,6 @@ def test_split_by_help_chooses_by_evidence():
     assert gains(row, margin=0.5) == [2, 0, -1, 0, 0]
     assert split_by_help(row.keep([2, 3, 0]), margin=0.4) == ([1, 2], [0])
     assert label_statistics([row], 0.4)["share_helpful"] == 0.4
-
-
-def test_informative_needs_a_spread():
-    row = judged([0.6, 0.2, -0.1], errors=[0.3, 0.1, 0.05])
-    assert informative(row, 0.69)
-    assert not informative(row, 0.7)
-    assert not informative(judged([]))
 
 
 def test_shortened_keeps_both_ends():

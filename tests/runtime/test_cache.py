@@ -3,12 +3,10 @@
 import sqlite3
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from seper_reward.runtime import cache as cache_module
-from seper_reward.runtime.cache import Cache, open_cache, trainer_cache
+from seper_reward.runtime.cache import Cache, open_cache
 from tests.helpers import in_forks
 
 
@@ -151,17 +149,6 @@ def test_cache_refuses_an_earlier_version(tmp_path):
 def test_cache_has_no_log_in_shared_memory(tmp_path):
     Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: [1])
     assert not list(tmp_path.glob("*-wal")) + list(tmp_path.glob("*-shm"))
-
-
-def test_trainer_cache_is_local_on_several_machines(tmp_path, monkeypatch, capsys):
-    assert trainer_cache(tmp_path / "run") == str(tmp_path / "run" / "cache.sqlite")
-    monkeypatch.setattr(cache_module, "gather_in_order", lambda mine: ["a", "b"])
-    monkeypatch.setattr(cache_module.tempfile, "gettempdir", lambda: str(tmp_path))
-    path = trainer_cache(tmp_path / "run")
-    assert Path(path).parent.parent == tmp_path
-    assert path in capsys.readouterr().err
-    assert path == trainer_cache(tmp_path / "run") != trainer_cache(tmp_path / "other")  # a resumed run finds it again
-    Cache(path)
 
 
 def test_open_cache(tmp_path):

@@ -14,9 +14,6 @@ from seper_reward.runtime.pretrained import fast_dtype, resolve_device, resolve_
 
 def test_resolve_dtype():
     assert resolve_dtype("float32", torch.device("cpu")) == torch.float32
-    for wrong in ("int8", "fast"):
-        with pytest.raises(ValueError, match="dtype must be"):
-            resolve_dtype(wrong, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("device", ["cpus", "cuda:99"])

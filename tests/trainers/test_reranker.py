@@ -9,7 +9,6 @@ from sentence_transformers import CrossEncoder
 
 from seper_reward import load_labels
 from seper_reward.judge.entailment import load_entailment
-from seper_reward.labels.targets import quantize
 from seper_reward.options import ModelOptions
 from seper_reward.retrieval import next_query
 from seper_reward.runtime.pretrained import EMBEDDED
@@ -103,12 +102,6 @@ def test_load_cross_encoder_is_whole_on_each_process(tiny_start, tmp_path):
 
     first, second = on_two_ranks(load, tmp_path)
     assert first == second == tiny_start.bert.embeddings.word_embeddings.weight.sum().item()
-
-
-def test_quantize_by_hand():
-    labels = torch.tensor([0.04, -0.04, 0.06, 0.31])
-    assert quantize(labels, 0.1).tolist() == pytest.approx([0.0, 0.0, 0.1, 0.3])
-    assert torch.equal(quantize(labels, 0.0), labels)
 
 
 def test_main_trains_a_reranker_that_a_retriever_distils(retriever_settings, tmp_path, tiny_encoder):

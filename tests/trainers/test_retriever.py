@@ -170,7 +170,7 @@ def test_main_trains_both_encoders_of_a_model(settings, loss, tiny_encoder, tmp_
 
 @pytest.mark.slow
 def test_main_on_two_processes_learns_as_on_one(settings, lane_questions, tmp_path, tiny_encoder, monkeypatch):
-    monkeypatch.setattr(run, "RESOLUTION", 0.0)  # all questions of the tiny reader are learned
+    monkeypatch.setattr(run, "RESOLUTION", 1e-9)  # all questions of the tiny reader are learned
 
     still = without_dropout(tiny_encoder, tmp_path / "still")
     split = read_questions(RetrieverConfig(input=str(lane_questions), test_share=0.25))
@@ -256,7 +256,7 @@ def test_read_questions_puts_a_cluster_where_its_smallest_id_belongs(tmp_path):
 
 
 def test_teacher_rows_leave_out_chance_and_shrink_the_rest(capsys, monkeypatch):
-    monkeypatch.setattr(run, "RESOLUTION", 0.0)
+    monkeypatch.setattr(run, "RESOLUTION", 1e-9)
     # mean squared error .02 without the baseline's, so that p = exp(-.14 / .04) = .03, and 5 / 7 of the spread is real
     row = judged([0.5, 0.1, 0.0], [math.hypot(own, 0.3) for own in (0.1, 0.2, 0.1)], baseline_error=0.3)
     chance = judged([0.5, 0.1, 0.0], [0.3, 0.3, 0.3])

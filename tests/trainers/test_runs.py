@@ -1,6 +1,7 @@
 """What all recipes' training arguments take from the machine."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from transformers import Trainer, TrainingArguments
 
 from seper_reward import options
 from seper_reward.cli import find_commands
+from seper_reward.runtime.cache import Cache
 from trainers import runs
 from trainers.entailment import EntailmentArguments
 from trainers.options import RECIPE_OPTIONS
@@ -78,3 +80,15 @@ def test_tracked_run_refuses_a_missing_tracker(tmp_path):
     arguments = TrainingArguments(str(tmp_path), report_to=["wandb", "no_tracker"], use_cpu=True)
     with pytest.raises(OSError, match=r"--report_to no_tracker: not installed, or unknown to transformers"):
         runs.tracked_run(options.JudgeOptions(), arguments, "retriever").__enter__()
+
+
+def test_trainer_cache_is_local_on_several_machines(tmp_path, monkeypatch, capsys):
+    assert runs.trainer_cache(tmp_path / "run") == str(tmp_path / "run" / "cache.sqlite")
+    monkeypatch.setattr(runs, "gather_in_order", lambda mine: ["a", "b"])
+    monkeypatch.setattr(runs.tempfile, "gettempdir", lambda: str(tmp_path))
+    path = runs.trainer_cache(tmp_path / "run")
+    assert Path(path).parent.parent == tmp_path
+    assert path in capsys.readouterr().err
+    assert path == runs.trainer_cache(tmp_path / "run")  # a resumed run finds it again
+    assert path != runs.trainer_cache(tmp_path / "other")
+    Cache(path)

@@ -14,11 +14,10 @@ from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.labelers import PassageLabeler, load_labeler, parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER
-from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
+from seper_reward.labels.targets import lists_to_learn
 from seper_reward.options import POSITIVE, FormatOptions
 from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import next_hop
-from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import write_json
@@ -29,7 +28,7 @@ from seper_reward.types import LabeledQuery, Query
 
 from ..cards import write_card
 from ..options import RankingConfig
-from ..runs import claim_run
+from ..runs import claim_run, trainer_cache
 from .data import Questions, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 from .labelling import label
@@ -91,6 +90,14 @@ class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an 
     """No question has labels that differ enough to learn from."""
 
 
+def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
+    """Return the query with at most ``most`` (>= 2) passages: the best, the worst, and evenly spaced ranks between."""
+    order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
+    if len(order) <= most:
+        return labeled
+    return labeled.keep([order[round(step * (len(order) - 1) / (most - 1))] for step in range(most)])
+
+
 def teacher_rows(queries: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses, per hop: filtered, shrunk and rounded."""
     queries = lists_to_learn(queries, config.learn_from, next_hop)
@@ -100,8 +107,9 @@ def teacher_rows(queries: Sequence[LabeledQuery], config: RankingConfig) -> list
         differing = [shortened(labeled, config.list_size) for labeled in differing]
     rows = []
     for labeled in differing:
-        targets = quantize(torch.tensor(labeled.labels), RESOLUTION)
-        if informative(labeled, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
+        targets = (torch.tensor(labeled.labels) / RESOLUTION).round() * RESOLUTION
+        several = len(targets.unique()) > 1  # type: ignore[no-untyped-call]
+        if several and max(labeled.labels) - min(labeled.labels) > config.min_spread:
             passages = [passage.full_text for passage in labeled.query.passages]
             rows.append({"query": labeled.query.question, "passages": passages, "labels": targets.tolist()})
     if not rows:

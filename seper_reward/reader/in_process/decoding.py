@@ -308,7 +308,7 @@ def known_leaves(
             ends = itertools.accumulate(len(answer.read) for answer in queue)
             now.append(queue[: sum(end <= width for end in ends)])
         waiting = [queue[len(these) :] for queue, these in zip(waiting, now, strict=True)]
-        with timed("prefill", tokens=sum(len(answer.read) for these in now for answer in these)):
+        with timed("prefill"):
             forced = decoder.forced_logits([[answer.read for answer in these] for these in now])
         parts = [(logits[prompt, None], after) for prompt, rest in enumerate(forced) for after in rest]
         new_leaves = iter(leaves_of([answer for these in now for answer in these], parts))

@@ -188,7 +188,7 @@ class ResponseSampler(Sampler):
 
         def read(batch: list[str]) -> list[list[Tensor]]:
             pairs = [(encode(prompt), list(lines[prompt].values())) for prompt in batch]
-            with timed("prefill", tokens=sum(len(ids) + sum(map(len, continuations)) for ids, continuations in pairs)):
+            with timed("prefill"):
                 return forced_log_probs(self.model, pairs, self._pad_id, self.layout)
 
         self._give_back(len(lines))
@@ -266,13 +266,13 @@ class ResponseSampler(Sampler):
         rows = self._rows.new([line.name for line in lines])
         leaves = self._leaves_apart(lines) if self.layout != "tree" else []
         decoder = make_decoder(self.model, self._pad_id, self.layout, self.options.num_samples)
-        with timed("prefill", tokens=sum(len(line.ids) for line in lines)):
+        with timed("prefill"):
             logits, branches, scored = decoder.prefill([line.ids for line in lines], [line.span for line in lines])
         if isinstance(decoder, TreeDecoder):
             leaves = known_leaves(decoder, logits, [line.answers for line in lines], self._rows.leaves)
         alive = self._rows.advance(logits, branches, rows)
         while alive:
-            with timed("decode", tokens=len(alive)):
+            with timed("decode"):
                 stepped = decoder.step(alive)
             alive = self._rows.advance(*stepped, alive)
         return [
@@ -294,7 +294,7 @@ class ResponseSampler(Sampler):
             line_leaves: list[Leaf] = []
             for batch in in_batches(line.answers, max(1, self.max_batch_tokens // (len(line.ids) + longest))):
                 texts = [answer.read for answer in batch]
-                with timed("prefill", tokens=len(line.ids) + sum(map(len, texts))):
+                with timed("prefill"):
                     (logits,) = forced_logits(self.model, [(line.ids, texts)], self._pad_id, self.layout)
                     line_leaves += self._rows.leaves(batch, [[text_logits] for text_logits in logits])
             leaves.append(tuple(line_leaves))

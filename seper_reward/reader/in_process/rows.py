@@ -82,7 +82,7 @@ class RowWriter:
 
         NaN raises ``UnscorableError``.
         """
-        with timed("draw", tokens=len(alive)):
+        with timed("draw"):
             log_probs = logits.float().log_softmax(-1)  # (B, V)
             drawn_from = self._draw_log_probs(log_probs)
             at = torch.tensor(branches, device=logits.device)

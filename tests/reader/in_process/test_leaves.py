@@ -1,5 +1,6 @@
 """Leaves: how likely a draw is to be exactly a given response, its end included."""
 
+import itertools
 import math
 
 import pytest
@@ -7,10 +8,10 @@ import torch
 
 from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process import decoding
+from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.runtime.cache import Cache
-from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Asked, Leaf, Passage, Responses, UnscorableError
 from tests.helpers import PROMPTS, asking, leaves_of, prompt_ids, rebuilt
 from tests.reader.in_process.architectures import tokenizer
@@ -182,11 +183,22 @@ def test_given_texts_are_read_in_turns_and_no_prompt_twice(tiny_sampler, monkeyp
     texts = [" honey", " the mill of Voss", "4", "m", " in 1840"]
     given = {prompt: texts[: 3 + place] for place, prompt in enumerate(PROMPTS)}
     monkeypatch.setattr(decoding, "_CPU_GIVEN_TOKENS", limit)
-    with profiling() as profile:
-        found = sampler.sample(asking(PROMPTS, given))
+    prefill, forced_logits, read = TreeDecoder.prefill, TreeDecoder.forced_logits, []
+
+    def prefill_prompts(decoder, prompts, spans=()):
+        read.extend(prompts)
+        return prefill(decoder, prompts, spans)
+
+    def force_texts(decoder, texts):
+        read.extend(itertools.chain.from_iterable(texts))
+        return forced_logits(decoder, texts)
+
+    monkeypatch.setattr(TreeDecoder, "prefill", prefill_prompts)
+    monkeypatch.setattr(TreeDecoder, "forced_logits", force_texts)
+    found = sampler.sample(asking(PROMPTS, given))
     leaves = [leaf for row in found for leaf in row.known_leaves]
     prompt_tokens = sum(len(sampler.tokenizer(prompt).input_ids) for prompt in PROMPTS)
-    assert profile.tokens["prefill"] == prompt_tokens + sum(len(leaf.token_ids[:6]) for leaf in leaves)
+    assert sum(map(len, read)) == prompt_tokens + sum(len(leaf.token_ids[:6]) for leaf in leaves)
     for prompt, row in zip(PROMPTS, found, strict=True):
         apart = leaves_of(sampler, [prompt] * len(given[prompt]), given[prompt])
         assert [leaf.text for leaf in row.known_leaves] == [leaf.text for leaf in apart]
