@@ -324,9 +324,9 @@ class Utility:
         soft: Soft SePer with the passage minus soft SePer without: ΔSePer (arXiv:2503.01478, eq. 11), in [-1, 1];
             below 0 the passage misled the reader.
         hard: The same for hard SePer.
-        combined: Mean of ΔSePer and the relative change of the gold answer's likelihood, word for word, in [-1, 1]
-            (``utility.combined``); ``None`` if the likelihood is unknown.
-        seper_gain: ``combined`` plus the weighted ``question_gain``, unbounded (``utility.with_question_gain``);
+        delta_belief: Mean of ΔSePer and the relative change of the gold answer's likelihood, word for word, in [-1, 1]
+            (``utility.delta_belief``); ``None`` if the likelihood is unknown.
+        seper_gain: ``delta_belief`` plus the weighted ``question_gain``, unbounded (``utility.with_question_gain``);
             ``None`` if one of them is unknown.
         belief: Belief with the passage.
         baseline: Belief without any passage.
@@ -335,7 +335,7 @@ class Utility:
 
     soft: Estimate
     hard: Estimate
-    combined: Estimate | None
+    delta_belief: Estimate | None
     seper_gain: Estimate | None
     belief: Belief
     baseline: Belief

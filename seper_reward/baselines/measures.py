@@ -60,7 +60,7 @@ class Measures:
             moved, text = utility(belief, baseline), " ".join(passage.full_text for passage in passages)
             changes.append(
                 {
-                    "delta_belief": math.nan if moved.combined is None else moved.combined.value,
+                    "delta_belief": math.nan if moved.delta_belief is None else moved.delta_belief.value,
                     "contains": float(holds_answer(text, request.answers)),
                     "question_words": question_words(request.question, text),
                     "question_gain": math.nan if moved.question_gain is None else moved.question_gain,

@@ -22,11 +22,11 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
     unmoved = Estimate(0.0, 0.0, 0.0, 0.0)
     same = belief is baseline
     soft = unmoved if same else difference(belief.soft, baseline.soft)
-    both = combined(soft, stated_log_prob(belief), stated_log_prob(baseline))
+    both = delta_belief(soft, stated_log_prob(belief), stated_log_prob(baseline))
     return Utility(
         soft=soft,
         hard=unmoved if same else difference(belief.hard, baseline.hard),
-        combined=both,
+        delta_belief=both,
         seper_gain=with_question_gain(both, belief.question_log_prob, baseline.question_log_prob),
         belief=belief,
         baseline=baseline,
@@ -61,7 +61,7 @@ def stated_log_prob(belief: Belief) -> float | None:
     return max([belief.answer_log_prob, *(float(log_probs.double().mean()) for log_probs in stated if len(log_probs))])
 
 
-def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: float | None) -> Estimate | None:
+def delta_belief(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: float | None) -> Estimate | None:
     """Return the mean of ΔSePer and the relative change of the gold answer's likelihood, (p - q) / (p + q).
 
     p and q are the geometric means of the answer's token probabilities, with and without the passage; they are given
@@ -71,7 +71,7 @@ def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: f
     error. The result is in [-1, 1].
 
     >>> import math
-    >>> combined(Estimate(0.5, 0.1, 0.3, 0.7), math.log(0.6), math.log(0.2)).value
+    >>> delta_belief(Estimate(0.5, 0.1, 0.3, 0.7), math.log(0.6), math.log(0.2)).value
     0.5
     """
     if answer_log_prob is None or baseline_log_prob is None:
@@ -88,11 +88,11 @@ def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: f
 def with_question_gain(
     answer: Estimate | None, question_log_prob: float | None, baseline_log_prob: float | None
 ) -> Estimate | None:
-    """Return ``combined`` plus ``QUESTION_WEIGHT`` times the change of the question's mean log-probability per token.
+    """Return ``delta_belief`` plus ``QUESTION_WEIGHT`` times the change of the question's log-probability per token.
 
-    By the chain rule, a passage can make the answer likely given the question, which ``combined`` measures, and the
-    question itself, which likelihoods of questions measure (UPR, arXiv:2204.07496). A reader also believes an answer
-    of the right kind from a passage about another entity; the question is then not likelier. The arguments are
+    By the chain rule, a passage can make the answer likely given the question, which ``delta_belief`` measures, and
+    the question itself, which likelihoods of questions measure (UPR, arXiv:2204.07496). A reader also believes an
+    answer of the right kind from a passage about another entity; the question is then not likelier. The arguments are
     ``None`` if unknown, as is then the result. Log-probabilities are exact, so they contribute no error.
 
     >>> with_question_gain(Estimate(0.5, 0.1, 0.3, 0.7), -1.0, -3.0)

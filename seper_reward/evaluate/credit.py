@@ -255,7 +255,7 @@ def _by_beliefs(
         "delta_seper": (gain.delta_seper, costs["reader"]),
         "agent_delta_seper": (agent_gain.delta_seper, costs["agent"]),
         "seper_gain": (None if gain.seper_gain is None else gain.seper_gain.value, costs["reader"]),
-        "delta_belief": (None if gain.combined is None else gain.combined.value, costs["reader"]),
+        "delta_belief": (None if gain.delta_belief is None else gain.delta_belief.value, costs["reader"]),
         "question_gain": (gain.question_gain, costs["reader prompts"]),
         "igpo": (probs[1] - probs[0] if len(probs) == 2 else None, costs["agent prompts"]),
     }
@@ -329,15 +329,10 @@ def compare_credits(
 
 def _parts(searches: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
-    hops = {
-        f"{hop}-hop": [search.hops == hop for search in searches]
-        for hop in sorted({search.hops for search in searches if search.hops})
-    }
-    numbers = {
-        f"search {turn}": [search.search == turn for search in searches]
-        for turn in sorted({search.search for search in searches})
-    }
-    known = {
-        name: [search.known == knows for search in searches] for name, knows in (("known", True), ("not known", False))
-    }
-    return {part: np.array(chosen) for part, chosen in {**hops, **numbers, **known}.items()}
+    kinds = [
+        [f"{search.hops}-hop" if search.hops else "" for search in searches],
+        [f"search {search.search}" for search in searches],
+        ["known" if search.known else "not known" for search in searches],
+    ]
+    parts = ((part, of_searches) for of_searches in kinds for part in sorted(set(of_searches) - {""}))
+    return {part: np.array([other == part for other in of_searches]) for part, of_searches in parts}

@@ -187,24 +187,18 @@ def _columns(name: str, k: int, questions: Sequence[_Question], relevant_from: i
     lists = [question.lists[name][:k] for question in questions]
     gains = [gold_relevance(question.query) for question in questions]
     ranked = rank_values(lists, gains, {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"}, relevant_from)
-    alone = [
-        [question.moved((passage,)).soft for passage in passages]
-        for question, passages in zip(questions, lists, strict=True)
-    ]
+    shown = list(zip(questions, lists, strict=True))
+    alone = [[question.moved((passage,)).soft for passage in passages] for question, passages in shown]
     return {
         **{
             key: np.array([np.nan if values is None else values[key] for values in ranked])
             for key in ("ndcg", "recall")
         },
-        "seper": np.array(
-            [question.beliefs[passages].seper for question, passages in zip(questions, lists, strict=True)]
-        ),
+        "seper": np.array([question.beliefs[passages].seper for question, passages in shown]),
         "delta_seper": np.array([sum(gain.value for gain in deltas) / k for deltas in alone]),
-        "delta_seper_list": np.array(
-            [question.moved(passages).delta_seper for question, passages in zip(questions, lists, strict=True)]
-        ),
+        "delta_seper_list": np.array([question.moved(passages).delta_seper for question, passages in shown]),
         "harm_rate": np.array([sum(gain.high < -MARGIN for gain in deltas) / k for deltas in alone]),
-        "accuracy": np.array([question.right[passages] for question, passages in zip(questions, lists, strict=True)]),
+        "accuracy": np.array([question.right[passages] for question, passages in shown]),
     }
 
 

@@ -84,6 +84,7 @@ class LabelRun:
         self.folder, self._progress = Path(output_dir), Path(output_dir, _PROGRESS)
         self._rejected = rejected
         self._labelling = self._work("labelling", labeler, queries)
+        self._label = labeler.name
         # labelers without a reader have no placebo run
         self._placebo = self._work("placebo", closed_book(labeler), placebo_queries(labeler, queries))
         self.passages = sum(block.passages for block in self._labelling.blocks)
@@ -130,10 +131,6 @@ class LabelRun:
         placebo = [query for block in self._left(self._placebo) for query in block.of(self._placebo.queries)]
         measured = measure(work.labeler, work.queries, left, placebo, sample)
         return Forecast(questions, questions + self.passages, self.finished, **measured)
-
-    @property
-    def _label(self) -> str:
-        return self._labelling.labeler.name
 
     @property
     def _blocks(self) -> list[Block]:
@@ -295,10 +292,7 @@ class LabelRun:
                 sums.update({tuple(key): value for *key, value in head["sums"]})
             else:  # of an earlier run with another label of the same rows
                 sums.update(sum_rows(map(json.loads, all_rows([block])), self._label))
-        rejected = (
-            {"where": unusable.where, "reason": unusable.reason, "row": without_nan(unusable.row)}
-            for unusable in self._rejected
-        )
+        rejected = ({"where": one.where, "reason": one.reason, "row": without_nan(one.row)} for one in self._rejected)
         unscorable = (entry for block in blocks for entry in block.head()["rejected"])
         write_lines(self.folder / REJECTED, itertools.chain(rejected, unscorable), allow_nan=False)
         rows, count = all_rows(blocks), -(-sums["questions",] // _ROWS_PER_FILE)

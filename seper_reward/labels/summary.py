@@ -22,9 +22,7 @@ Sums = Counter[tuple[str, ...]]
 _WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from which a run warns
 
 
-def summarize(
-    labeled: Iterable[LabeledQuery], column: str = DELTA_SEPER, *, rejected: int = 0, margin: float = MARGIN
-) -> dict[str, Any]:
+def summarize(labeled: Iterable[LabeledQuery], column: str = DELTA_SEPER, *, margin: float = MARGIN) -> dict[str, Any]:
     """Return counts and means over the labels of ``labeled_query``, per ``group`` of questions and role of passages.
 
     Passages are ``helpful`` (``harmful``) if their whole 95 % interval is above ``margin`` (below ``-margin``). No
@@ -33,7 +31,7 @@ def summarize(
     ``empty`` ones half of them empty, and ``all_equal`` ones a single text. ``long_answers`` are questions without a
     gold answer as short as a response. Questions ``without_answers``, whose label is another one, are only counted.
     """
-    return summary_of(sum_labels(labeled, column, margin), column, rejected)
+    return summary_of(sum_labels(labeled, column, margin), column, rejected=0)
 
 
 def folder_summary(folder: Path, sums: Sums, column: str, hashes: Mapping[str, object]) -> dict[str, Any]:

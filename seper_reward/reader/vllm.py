@@ -241,9 +241,8 @@ class VLLMSampler(Sampler):
         *question, samples = self._wait(queued.names[: 1 + bool(queued.span)])
         read = zip(queued.answers, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
         drawn = sorted(samples.outputs, key=lambda output: output.index)
-        completions = [
-            self._ended(queued.ids, _completion(output), f"{request.prompt}\0{output.index}") for output in drawn
-        ]
+        noises = [f"{request.prompt}\0{output.index}" for output in drawn]
+        completions = [self._ended(queued.ids, *pair) for pair in zip(map(_completion, drawn), noises, strict=True)]
         scored = [question[0].prompt_logprobs[at][queued.ids[at]].logprob for at in queued.span]
         return replace(
             responses_of(completions * (self.options.num_samples // len(completions)), as_drawn=self.knows_leaves),

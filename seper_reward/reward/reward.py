@@ -200,6 +200,7 @@ class SePerReward:
     def _scores(self, rollouts: Sequence[Rollout], share: bool) -> list[Score | None]:
         if self._reader.moves:
             self._beliefs.clear()  # the weights have changed since the last call
+        # rollouts without answers are unusable, see ``Rollout.problem``
         requests = [self.weights.asks(rollout) for rollout in rollouts if rollout.answers]
         findings = self._beliefs.recall(requests)
         self._reused = findings.reused
@@ -208,7 +209,9 @@ class SePerReward:
 
             findings.missing = union(findings.missing)  # the caches of the ranks may differ
         findings.add(self._measure(findings.missing, share))
-        if findings.missing:  # the contexts of questions that failed, each alone
+        # a question that failed may have one context that is too long: ``add`` has left all of them in ``missing``,
+        # each alone
+        if findings.missing:
             findings.add(self._measure(findings.missing, share))
         self._beliefs.remember(findings)
         measured = map(findings.of, requests)

@@ -151,7 +151,7 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, object] 
                 "low": effect.soft.low,
                 "high": effect.soft.high,
                 "delta_seper_hard": effect.delta_seper_hard,
-                "delta_belief": effect.combined and effect.combined.value,
+                "delta_belief": effect.delta_belief and effect.delta_belief.value,
                 "seper_gain": effect.seper_gain and effect.seper_gain.value,
                 "question_gain": effect.question_gain,
                 "seper": effect.seper,

@@ -54,7 +54,7 @@ def test_correlation_command_agrees_with_scipy(tiny_reader, tiny_entailment, tin
     columns = {
         "delta_seper_soft": lambda effect: effect.delta_seper,
         "delta_seper_hard": lambda effect: effect.delta_seper_hard,
-        "delta_belief": lambda effect: effect.combined.value,
+        "delta_belief": lambda effect: effect.delta_belief.value,
         "question_gain": lambda effect: effect.question_gain,
         "predictive_entropy": lambda effect: effect.baseline.entropy - effect.belief.entropy,
         "semantic_entropy": lambda effect: effect.baseline.semantic_entropy - effect.belief.semantic_entropy,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seper_reward import Belief
-from seper_reward.estimators.utility import combined, stated_log_prob, utility
+from seper_reward.estimators.utility import delta_belief, stated_log_prob, utility
 from seper_reward.types import Estimate, Responses
 
 
@@ -33,9 +33,9 @@ def test_utility_question_gain_by_hand():
     assert utility(bare, given).question_gain == pytest.approx(-1.75)
     moved = utility(replace(given, soft=Estimate(0.7, 0.03, 0.6, 0.8)), bare)  # belief 0.5 without the passage
     assert moved.seper_gain.value == pytest.approx(0.2 / 2 + 0.5 * 1.75)  # the answer is as likely as before
-    assert moved.seper_gain.std_error == moved.combined.std_error == pytest.approx(0.03 / 2)
-    assert moved.seper_gain.low - moved.combined.low == pytest.approx(0.5 * 1.75)
-    assert moved.seper_gain.high - moved.combined.high == pytest.approx(0.5 * 1.75)
+    assert moved.seper_gain.std_error == moved.delta_belief.std_error == pytest.approx(0.03 / 2)
+    assert moved.seper_gain.low - moved.delta_belief.low == pytest.approx(0.5 * 1.75)
+    assert moved.seper_gain.high - moved.delta_belief.high == pytest.approx(0.5 * 1.75)
     assert utility(given, believed(0.5)).seper_gain is None
     assert utility(replace(given, answer_log_prob=None), bare).seper_gain is None
     assert utility(given, believed(0.5)).question_gain is utility(believed(0.5), given).question_gain is None
@@ -48,12 +48,12 @@ def test_utility_against_itself_is_zero():
 
 def test_combined_by_hand():
     soft = Estimate(0.4, 0.1, 0.2, 0.5)
-    found = combined(soft, math.log(0.3), math.log(0.1))
+    found = delta_belief(soft, math.log(0.3), math.log(0.1))
     assert found.value == pytest.approx((0.4 + 0.2 / 0.4) / 2)
     assert (found.std_error, found.low, found.high) == pytest.approx((0.05, (0.2 + 0.5) / 2, (0.5 + 0.5) / 2))
-    assert combined(soft, math.log(0.1), math.log(0.1)).value == pytest.approx(0.2)
-    assert combined(soft, -800.0, 0.0).value == pytest.approx((0.4 - 1) / 2)
-    assert combined(soft, None, -1.0) is combined(soft, -1.0, None) is None
+    assert delta_belief(soft, math.log(0.1), math.log(0.1)).value == pytest.approx(0.2)
+    assert delta_belief(soft, -800.0, 0.0).value == pytest.approx((0.4 - 1) / 2)
+    assert delta_belief(soft, None, -1.0) is delta_belief(soft, -1.0, None) is None
 
 
 def test_stated_log_prob_of_the_likeliest_supporting_response():
@@ -74,4 +74,4 @@ def test_stated_log_prob_of_the_likeliest_supporting_response():
     assert stated_log_prob(replace(belief, answer_log_prob=-0.1)) == -0.1
     assert stated_log_prob(replace(belief, answer_log_prob=None)) is None
     bare = replace(believed(0.1), answer_log_prob=-2.0)
-    assert utility(first, bare).combined.value == pytest.approx((0.4 + math.tanh((-0.3 + 2.0) / 2)) / 2)
+    assert utility(first, bare).delta_belief.value == pytest.approx((0.4 + math.tanh((-0.3 + 2.0) / 2)) / 2)

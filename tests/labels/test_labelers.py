@@ -107,8 +107,8 @@ def test_seper_gain_adds_half_of_the_questions_gain(tiny_scorer):
     utilities = tiny_scorer.utilities([QUERY])[0]
     for judged, row, label, error in zip(utilities, rows, labeled.labels, labeled.std_errors, strict=True):
         gain = row.question_log_prob - bare.question_log_prob
-        assert label == pytest.approx(judged.combined.value + gain / 2, abs=1e-4)
-        assert error == judged.combined.std_error == judged.std_error / 2
+        assert label == pytest.approx(judged.delta_belief.value + gain / 2, abs=1e-4)
+        assert error == judged.delta_belief.std_error == judged.std_error / 2
     assert labeled.baseline_error == labeled.baseline["std_error"] / 2 > 0
     first = PromptStyle("Question: {question}", "Question: {question}\nPassage: {reference}")
     asks_first = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt=first)

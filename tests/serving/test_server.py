@@ -50,7 +50,7 @@ def test_utilities_of_passages(server, tiny_scorer):
         for row, effect in zip(result["utilities"], effects, strict=True):
             names = ("delta_seper", "std_error", "seper", "delta_seper_hard", "question_gain")
             assert [row[name] for name in names] == near([getattr(effect, name) for name in names])
-            expected = near([effect.combined.value, effect.soft.low, effect.soft.high])
+            expected = near([effect.delta_belief.value, effect.soft.low, effect.soft.high])
             assert [row["delta_belief"], row["low"], row["high"]] == expected
             assert row["belief"]["responses"] == list(effect.belief.responses)
     assert [row["passage_ids"] for row in found[0]["utilities"]] == [[""], ["7"]]

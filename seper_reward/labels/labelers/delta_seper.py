@@ -97,7 +97,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         gain = {
             DELTA_SEPER: moved.soft,
             "delta_seper_hard": moved.hard,
-            "delta_belief": moved.combined,
+            "delta_belief": moved.delta_belief,
             "seper_gain": moved.seper_gain,
             "question_gain": None if likelier is None else Estimate(likelier, 0.0, likelier, likelier),
         }[self.name]
@@ -126,7 +126,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         names = ("text", "count", "weight", "support")
         responses = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
         beliefs: dict[str, object] = {"seper": reading.seper, "seper_hard": reading.seper_hard}
-        if self.name == "seper_gain" and (moved := utility(reading, baseline).combined):
+        if self.name == "seper_gain" and (moved := utility(reading, baseline).delta_belief):
             beliefs[UTILITY_BELIEF] = moved.value
         return {**beliefs, "responses": responses}
 

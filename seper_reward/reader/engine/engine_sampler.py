@@ -9,6 +9,7 @@ are cut here.
 import asyncio
 import copy
 import functools
+import itertools
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -143,9 +144,8 @@ class EngineSampler(Sampler):
         """Return log-probabilities of given texts; see ``ResponseSampler.log_probs`` and ``sample``."""
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
         results = [attempt(future.result) for future in futures]
-        usable = (
-            prompt for prompt, result in zip(prompts, results, strict=True) if not isinstance(result, UnscorableError)
-        )
+        readable = [not isinstance(result, UnscorableError) for result in results]
+        usable = itertools.compress(prompts, readable)
         count_work(len(results), map(self.encode, usable), results)
         return results
 
@@ -189,12 +189,9 @@ class EngineSampler(Sampler):
         # servers reject several samples at temperature 0
         count = 1 if self.options.temperature == 0 else self.options.num_samples
         drawn = await self._complete(ids, count, prompt, self.options.max_new_tokens)
-        completions = await asyncio.gather(
-            *(self._ended(ids, completion, f"{prompt}\0{at}") for at, completion in enumerate(drawn))
-        )
-        return responses_of(
-            completions * (self.options.num_samples // len(completions)), as_drawn=self._draws_as_it_is
-        )
+        ended = (self._ended(ids, completion, f"{prompt}\0{at}") for at, completion in enumerate(drawn))
+        completions = await asyncio.gather(*ended) * (self.options.num_samples // count)
+        return responses_of(completions, as_drawn=self._draws_as_it_is)
 
     async def _complete(self, prompt: list[int], count: int, noise: str, longest: int) -> list[Completion]:
         options = self.options
@@ -208,21 +205,19 @@ class EngineSampler(Sampler):
     async def _ended(self, prompt: list[int], completion: Completion, noise: str) -> Completion:
         """Return a response up to its stop string; one that stopped before its first visible character goes on."""
         while completion.stop_string and self._ends.cut(self._decode(completion.tokens)) is None:
-            room = self.options.max_new_tokens - len(completion.tokens)
+            tokens = completion.tokens
+            room = self.options.max_new_tokens - len(tokens)
             if not room:
                 completion = replace(completion, ended=False, stop_string=False)
                 break
-            (more,) = await self._complete(
-                [*prompt, *completion.tokens], 1, f"{noise}\0{len(completion.tokens)}", room
-            )
+            (more,) = await self._complete([*prompt, *tokens], 1, f"{noise}\0{len(tokens)}", room)
             completion = completion.and_then(more)
-        for length in range(len(completion.tokens) if self._names_ids else 1, len(completion.tokens) + 1):
-            text = self._ends.cut(self._decode(completion.tokens[:length]))
+        tokens, log_probs = completion.tokens, completion.log_probs
+        for length in range(len(tokens) if self._names_ids else 1, len(tokens) + 1):
+            text = self._ends.cut(self._decode(tokens[:length]))
             if text is not None:
-                return Completion(
-                    completion.tokens[:length], completion.log_probs[:length], text, ended=True, stop_string=True
-                )
-        return replace(completion, text=self._decode(completion.tokens)) if self._names_ids else completion
+                return Completion(tokens[:length], log_probs[:length], text, ended=True, stop_string=True)
+        return replace(completion, text=self._decode(tokens)) if self._names_ids else completion
 
     @property
     def _draws_as_it_is(self) -> bool:

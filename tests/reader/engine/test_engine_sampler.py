@@ -342,6 +342,6 @@ def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
 def test_servers_that_cannot_tell_are_asked_without_answers(tiny_sampler, tiny_judge, serve, options, capsys):
     scorer = SePerScorer(engine(tiny_sampler, serve(**options)), tiny_judge, prompt="brief")
     (rows,) = scorer.utilities([QUESTION])
-    assert all(row.combined is None for row in rows)
+    assert all(row.delta_belief is None for row in rows)
     assert all(row.delta_seper is not None for row in rows)
     assert ("probabilities of gold answers are not known" in capsys.readouterr().err) == ("reads_prompts" in options)
