@@ -53,7 +53,7 @@ SPLIT_HELP = "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1
 LEARN_FROM_HELP = (
     "Labels to learn from: singles (labels of single passages) or paths (labels of each hop along the best measured "
     "set: the query is the question followed by the given passages, and a label is the greatest utility of a "
-    "measured set with the passage). paths needs labels of sets, or people's marks."
+    "measured set with the passage). paths needs labels of sets, or human labels."
 )
 READERS_HELP = (
     "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for the model of a "
@@ -554,7 +554,7 @@ class LabelingOptions(Options):
         "responses: exact_match, token_f1, rouge_l, accuracy, contains_answer or package.module:name), likelihood "
         "(change of the answer's log-probability), item or item:METHOD (the reader's own judgment by a_s, a_r, ar_s, "
         "ar_r, exp_a, imp_a, vanilla, k_sampling or rank_gpt; needs no gold answer), contains (whether the passage "
-        "contains the answer), gold (people's marks), or the folder of a reranker, whose score is the label. Options "
+        "contains the answer), gold (human labels), or the folder of a reranker, whose score is the label. Options "
         "of erag and item follow a colon: erag:token_f1:preset=paper, item:a_s:form=pointwise,rounds=1; "
         "docs/baselines.md explains them.",
     )
@@ -714,7 +714,7 @@ class EvaluationOptions(ResultOptions, SelectOptions, FormatOptions, ScorerOptio
 
 
 class MarkedOptions(EvaluationOptions):
-    """Options of commands that compare ΔSePer to people's marks on passages."""
+    """Options of commands that compare ΔSePer to human labels on passages."""
 
     file: Annotated[str, required("questions whose passages have the field 'relevant'")] = setting("", MARKED_HELP)
 
@@ -915,7 +915,7 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
 
 
 class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
-    """Compare labels of finished runs, and rivals without a reader, with human relevance marks, without a model."""
+    """Compare labels of finished runs, and rivals without a reader, with human relevance labels, without a model."""
 
     labels: Annotated[list[str], required("folders written by `seper-reward label`")] = setting(
         [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."

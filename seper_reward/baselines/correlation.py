@@ -1,4 +1,4 @@
-"""Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
+"""Correlate ΔSePer and other measures with human relevance labels (SePer, arXiv:2503.01478, Table 2)."""
 
 import itertools
 import math
@@ -36,7 +36,7 @@ _DELTA_SEPER = ("delta_seper_soft", "delta_seper_hard")
 
 @dataclass(frozen=True)
 class Context:
-    """Passages that a reader sees together, and their relevance by people's marks in [0, 1]; 1 is enough to answer."""
+    """Passages that a reader sees together, and their relevance by human labels in [0, 1]; 1 is enough to answer."""
 
     passages: tuple[Passage, ...]
     relevance: float
@@ -44,7 +44,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Correlation(Record):
-    """Agreement of measures of what passages change with people's marks, on the questions of one file."""
+    """Agreement of measures of what passages change with human labels, on the questions of one file."""
 
     pearson: Mapping[str, Statistic]  # Pearson's r by measure; undefined for a constant
     p_value: Mapping[str, float | None]  # assumes independent contexts
@@ -85,7 +85,7 @@ class CorrelationByFile(Record):
     files: Mapping[str, Correlation]
 
     def table(self) -> str:
-        """Return Pearson's r of each measure with people's marks, one column per file."""
+        """Return Pearson's r of each measure with human labels, one column per file."""
         measures = list(dict.fromkeys(name for result in self.files.values() for name in result.pearson))
         rows = [
             [f"**{name}**" if name in _DELTA_SEPER else name, *(result.cell(name) for result in self.files.values())]

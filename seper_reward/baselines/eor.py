@@ -279,7 +279,7 @@ def _answers(config: EoROptions, saved: Mapping[str, Any], records: Sequence[_As
 def _save(config: EoROptions, result: EoRResult) -> str:
     """Save the weights if there is a folder for them, and return the next command."""
     if config.save is None:
-        # without people's marks, which these questions may lack
+        # without human labels, which these questions may lack
         labelers = "erag delta_seper likelihood contains"
         return f"seper-reward baseline erag --file {config.file}{corpus_flag(config.corpus)} --labelers {labelers}"
     path = Path(config.save) / _SAVED

@@ -1,4 +1,4 @@
-"""Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM, arXiv:2406.11290)."""
+"""Compare judgments of useful passages with human labels, and by the resulting answers (ITEM, arXiv:2406.11290)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -110,7 +110,7 @@ def judgments(
     margin: float = 0.05,
     relevant_from: int = 1,
 ) -> ItemResult:
-    """Compare judgments of passages with people's marks, and by the answers given the chosen passages.
+    """Compare judgments of passages with human labels, and by the answers given the chosen passages.
 
     Questions without a relevant passage are left out, and answers are scored on those with gold answers. Judges are
     labelers by name, and choose passages whose label is above ``margin``; ``reference`` is a labeler to compare with.

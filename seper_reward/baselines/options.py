@@ -43,7 +43,7 @@ class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOp
 
 
 class CorrelationOptions(KnownOptions, PlotOptions, EvaluationOptions):
-    """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
+    """Correlate ΔSePer and other measures with human relevance labels (SePer, arXiv:2503.01478, Table 2)."""
 
     file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
     passages_per_question: int | None = setting(
@@ -102,7 +102,7 @@ class ERAGEvaluationOptions(DepthsOptions, RetrieverNamesOptions, PlotOptions, M
 
 
 class ItemOptions(MarginOptions, GradedOptions):
-    """Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM)."""
+    """Compare judgments of useful passages with human labels, and by the resulting answers (ITEM)."""
 
     judges: list[str] = setting(
         ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],

@@ -55,7 +55,8 @@ def drawn_by_mass(sampled: Responses) -> Draws:
     probs = probs / max(1.0, float(probs.sum()))  # rounding of the reader's dtype
     unseen = max(0.0, 1.0 - float(probs.sum()))
     stand_ins = ((counts == 1) & ~known).double()
-    # without responses drawn once, the unseen mass goes to other draws; known leaves (gold answers) come last
+    # The unseen mass goes to responses drawn once; if there are none, to the other draws by their probability, without
+    # and else with known leaves (gold answers); if these have no probability, to all draws alike.
     drawn = (counts > 0).double()
     candidates = (stand_ins, probs * drawn * ~known, probs * drawn, drawn)
     share = next(candidate for candidate in candidates if float(candidate.sum()) > 0)

@@ -1,4 +1,4 @@
-"""Compare finished labels, and rivals without a reader, with human relevance marks, question by question."""
+"""Compare finished labels, and rivals without a reader, with human relevance labels, question by question."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from seper_reward.statistics import Statistic, mean_or_none, mean_over_questions
 from seper_reward.types import LabeledQuery, Passage, Query
 
 _NAME = "evaluate labels"
-_HUMAN = "human marks"  # the ceiling of any measure
+_HUMAN = "human labels"  # the ceiling of any measure
 _MARGINS = (0.2, POSITIVE, 0.4, 0.5)  # least evidence of positives, in the table of positives
 #: Columns by the key in the JSON file.
 _PARTS = {"within": "AUC within a question", "best": "best is relevant", "seper": "SePer of the best"}
@@ -29,7 +29,7 @@ _PARTS = {"within": "AUC within a question", "best": "best is relevant", "seper"
 
 @dataclass(frozen=True)
 class Agreement(Record):
-    """Agreement of measures of passages with human relevance marks, on the label rows of one folder."""
+    """Agreement of measures of passages with human relevance labels, on the label rows of one folder."""
 
     # by measure, means over questions: the area under the ROC curve `within` a question, the share of questions whose
     # `best` passage is relevant, and with rows of another reader its `seper` with this passage; ties count equally
@@ -97,7 +97,7 @@ class MarkedRow:
     """The passages of one label row."""
 
     query: Query
-    relevant: tuple[bool, ...]  # by human marks
+    relevant: tuple[bool, ...]  # by human labels
     measures: tuple[Mapping[str, float], ...]
     evidence: Mapping[str, Sequence[float]]  # by label, the numbers by which exports choose positives
     seper: tuple[float, ...] = ()  # of another reader with each passage, NaN if unknown

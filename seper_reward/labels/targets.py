@@ -66,7 +66,7 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
-    """Return people's marks hop by hop: next to each supporting passage, all other passages have their marks."""
+    """Return human labels hop by hop: next to each supporting passage, all other passages have their marks."""
     places = range(len(labeled.labels))
     return [
         Hop((), labeled),

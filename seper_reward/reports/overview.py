@@ -33,7 +33,7 @@ class LabeledPassage:
     high: float
     verdict: Verdict  # "helpful" or "harmful" if the whole interval is beyond the margin
     group: str  # of its question, "all" if it has none
-    role: str  # by people's marks (`role_of`)
+    role: str  # by human labels (`role_of`)
     relevant: bool | None  # whether people marked it; None if no passage of its question has a mark
     baseline: float | None  # SePer without a passage, in [0, 1]; None for labelers that do not measure it
     exported: float  # label of exports and trainers

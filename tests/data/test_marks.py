@@ -1,4 +1,4 @@
-"""People's marks are read in one way, with one answer to a missing mark."""
+"""Human labels are read in one way, with one answer to a missing mark."""
 
 import pytest
 

@@ -104,7 +104,7 @@ def test_agreement_by_hand():
     )
     assert found.leads["delta_seper"]["within"].value == pytest.approx(-1 / 6, abs=1e-4)
     assert found.leads["delta_seper"]["seper"].value == pytest.approx((0.1 - 0.1 + 0.0) / 3, abs=1e-4)
-    assert found.measures["human marks"]["seper"].value == pytest.approx((0.8 + 0.6 + 0.0) / 3, abs=1e-4)
+    assert found.measures["human labels"]["seper"].value == pytest.approx((0.8 + 0.6 + 0.0) / 3, abs=1e-4)
     # ΔSePer from .4 on: .4 .9 .8 .8, of which two are marked; from .8 on grades are 3 of [.4, 1]
     assert found.positives["delta_seper"]["0.4"] == {
         "precision": 0.5,

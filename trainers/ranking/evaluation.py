@@ -135,7 +135,7 @@ def changes(before: Sequence[Mapping[str, object]], after: Sequence[Mapping[str,
 
 
 class RankingEvaluator(BaseEvaluator):
-    """Measures the ranking of a corpus by a bi-encoder in training, by human marks."""
+    """Measures the ranking of a corpus by a bi-encoder in training, by human labels."""
 
     def __init__(
         self, model: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query], hops: int = 1

@@ -1,4 +1,4 @@
-"""People's marks of relevance as labels."""
+"""Human relevance labels as labels."""
 
 from seper_reward.data.marks import grade_of
 from seper_reward.labels.labelers.base import PassageLabeler

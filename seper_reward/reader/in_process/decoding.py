@@ -169,11 +169,11 @@ class TreeDecoder:
                 for row in equal:
                     row.column, row.branch = column, len(places)
                 places.append((line, column, token, parent_column))
-        lines, columns, newest, parents = torch.tensor(places).T
-        tokens, parent = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
+        lines, columns, newest, parents = torch.tensor(places).T  # (branches,) each
+        tokens, parent = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))  # (L, W)
         tokens[lines, columns], parent[lines, columns] = newest, parents
         # a token sees what its parent sees, and itself
-        seen = self._seen[torch.arange(len(self._lines))[:, None], parent]
+        seen = self._seen[torch.arange(len(self._lines))[:, None], parent]  # (L, W, slots)
         self._seen = torch.nn.functional.pad(seen, (0, width))
         self._seen[:, range(width), range(used, used + width)] = True
         positions = (self._lengths + len(rows[0].token_ids) - 1)[:, None].expand(-1, width)
@@ -303,17 +303,18 @@ def known_leaves(
     width = max(decoder.given_tokens // len(answers), longest)
     waiting = [list(queue) for queue in answers]
     while any(waiting):
-        now = []  # the longest prefix of each prompt's texts that fits into the width
+        batch = []  # by prompt, the first waiting answers that fit into the width
         for queue in waiting:
             ends = itertools.accumulate(len(answer.read) for answer in queue)
-            now.append(queue[: sum(end <= width for end in ends)])
-        waiting = [queue[len(these) :] for queue, these in zip(waiting, now, strict=True)]
+            batch.append(queue[: sum(end <= width for end in ends)])
+        waiting = [queue[len(read) :] for queue, read in zip(waiting, batch, strict=True)]
         with timed("prefill"):
-            forced = decoder.forced_logits([[answer.read for answer in these] for these in now])
-        parts = [(logits[prompt, None], after) for prompt, rest in enumerate(forced) for after in rest]
-        new_leaves = iter(leaves_of([answer for these in now for answer in these], parts))
-        for prompt, these in enumerate(now):
-            leaves[prompt] += tuple(itertools.islice(new_leaves, len(these)))
+            forced = decoder.forced_logits([[answer.read for answer in read] for read in batch])
+        # by answer, the logits of its first token (1, V), and of its other tokens and its end (T, V)
+        parts = [(logits[prompt, None], others) for prompt, by_answer in enumerate(forced) for others in by_answer]
+        new_leaves = iter(leaves_of([answer for read in batch for answer in read], parts))
+        for prompt, read in enumerate(batch):
+            leaves[prompt] += tuple(itertools.islice(new_leaves, len(read)))
     return leaves
 
 

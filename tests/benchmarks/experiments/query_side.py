@@ -56,7 +56,7 @@ TOP = 8  # candidates of a question
 TOKENS = 128  # of a passage, for the retriever
 DEPTH = 20  # passages per question in a ranking
 SEEDS = (0, 1, 2)
-LABELS = ("seper_gain", "likelihood", "contains x bm25", "human marks", "delta_seper", "question_gain", "bm25")
+LABELS = ("seper_gain", "likelihood", "contains x bm25", "human labels", "delta_seper", "question_gain", "bm25")
 UNTRAINED = "untrained"
 SEPARATOR = next_query("", [Passage("")])  # before what a second search has read
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
@@ -135,7 +135,7 @@ def spread_by_id(queries: Sequence[Query]) -> list[Query]:
 
 
 def candidate_row(query: Query, passages: Sequence[Passage]) -> dict[str, object]:
-    """Return the row of a question to label, with its set and people's marks of the passages."""
+    """Return the row of a question to label, with its set and human labels of the passages."""
     gold = gold_relevance(query)
     marked = [
         {"id": one.id, "title": one.title, "text": one.text, "relevant": gold.get(one.id, 0) > 0} for one in passages
@@ -153,7 +153,7 @@ def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
         bare = [row.baseline["answer_log_prob"] for row in rows]
         gains = [[read["answer_log_prob"] - one for read in row.details] for row, one in zip(rows, bare, strict=True)]
         return [_exact(row.query, labels) for row, labels in zip(rows, gains, strict=True)]
-    if name == "human marks":
+    if name == "human labels":
         return [_exact(query, [float(mark) for mark in relevance_of(query)]) for query in taught(folder)]
     labeled = []
     for query in taught(folder):
@@ -214,7 +214,7 @@ def train(
 def measured(
     rankings: Sequence[Sequence[Passage]], queries: Sequence[Query], measures: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return each question's id, set, measures by people's marks, and the ids of its best passages."""
+    """Return each question's id, set, measures by human labels, and the ids of its best passages."""
     values = rank_values(rankings, [gold_relevance(query) for query in queries], measures)
     return [
         {"id": query.id, "set": query.metadata["set"], **(marks or {}), "passages": [one.id for one in passages]}

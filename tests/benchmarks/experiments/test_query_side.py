@@ -110,7 +110,7 @@ def test_labels_by_hand(frame, tmp_path, monkeypatch):
     assert found("likelihood") == ((2.0,) * 4, (0.0,) * 4)
     assert found("contains x bm25") == ((0.0, 1.0, 0.0, 0.0), (0.0,) * 4)
     assert found("bm25")[0][1] == 1.0  # the one passage with a word of the question that is no stop word
-    assert found("human marks") == ((1.0, 0.0, 0.0, 0.0), (0.0,) * 4)
+    assert found("human labels") == ((1.0, 0.0, 0.0, 0.0), (0.0,) * 4)
 
 
 def test_the_table_has_means_and_leads_by_set(tmp_path):

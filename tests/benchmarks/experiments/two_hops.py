@@ -38,9 +38,9 @@ from trainers.options import RetrieverConfig
 from trainers.ranking.run import teacher_rows
 
 OF_SETS = ("seper_gain", "question_gain", "delta_belief", "delta_seper")
-LABELS = (*OF_SETS, "human marks", "seper_gain of singles", "bm25 of singles")
+LABELS = (*OF_SETS, "human labels", "seper_gain of singles", "bm25 of singles")
 ONCE = "untrained, one search"
-TEMPERATURE, RATE = 0.1, 1e-4  # of people's marks the best of three pairs
+TEMPERATURE, RATE = 0.1, 1e-4  # of human labels the best of three pairs
 _SETS = ("hotpotqa_distractor", "2wikimultihopqa")
 Learn = Literal["singles", "paths"]
 _MEASURES = {"recall@2": "R@2", "recall@5": "R@5", "recall@20": "R@20"}
@@ -80,7 +80,7 @@ def targets(frame: Frame, folder: Path, name: str) -> tuple[list[LabeledQuery], 
     if name == "seper_gain of singles":
         return labeled_queries(read_label_rows(folder / "seper_gain"), "seper_gain"), "singles"
     taught = query_side.targets(frame, folder, name.removesuffix(" of singles"))
-    if name == "human marks":
+    if name == "human labels":
         return [replace(labeled, graded=True) for labeled in taught], "paths"
     return taught, "singles"
 
