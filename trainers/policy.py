@@ -268,32 +268,53 @@ def learn(
         results = measure("after")
     if process_state().is_main_process:
         name = "evaluation" if config.evaluate_only else "results"  # do not overwrite the results of training
-        texts = {query.id: query.question for query in test}
-        rows = [
-            {"by": by, "question": texts[episode.id], **episode._asdict()}
-            for by, episodes in {**played, **rules}.items()
-            for episode in episodes
-            if episode is not None
-        ]
-        write_json(folder / f"{name}.json", results)
-        write_lines(folder / f"{name}_held_out.jsonl", rows)
-        table = policies_table(results)
-        (folder / f"{name}.md").write_text(table + "\n", encoding="utf-8")
+        table = save_results(folder, name, results, {**played, **rules}, test)
         print(table)
         if not config.evaluate_only:
             write_lines(folder / "training.jsonl", trainer.state.log_history)
-            (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
-            counts = (
-                f"Questions: {len(train)} for training, {len(dev)} for thresholds, {len(test)} for testing; passages "
-                f"of the search tool: {len(questions.corpus)}. Means and 95 % intervals over test questions:"
-            )
-            write_card(
-                [folder / "model", folder / MERGED], "Policy that decides when to search", "policy", config, arguments,
-                results=f"{counts}\n\n{table}",
-                **generator_fields(config.model, bool(config.lora_r), prompt_code(style)),
-            )  # fmt: skip
+            describe_model(config, arguments, questions, style, table)
         for reason, count in reward.failures.most_common():
             print(f"{plural(count, 'rollout')} not scored: {reason}", file=sys.stderr)
+
+
+def save_results(
+    folder: Path,
+    name: str,
+    results: Mapping[str, Mapping[str, object]],
+    played: Mapping[str, Sequence[Episode | None]],
+    queries: Sequence[Query],
+) -> str:
+    """Write the results of policies and rules, their episodes, and a table of the results, which is returned."""
+    questions = {query.id: query.question for query in queries}
+    rollouts = [
+        {"by": by, "question": questions[episode.id], **episode._asdict()}
+        for by, episodes in played.items()
+        for episode in episodes
+        if episode is not None
+    ]
+    write_json(folder / f"{name}.json", results)
+    write_lines(folder / f"{name}_held_out.jsonl", rollouts)
+    table = policies_table(results)
+    (folder / f"{name}.md").write_text(table + "\n", encoding="utf-8")
+    return table
+
+
+def describe_model(
+    config: PolicyConfig, arguments: PolicyArguments, questions: Questions, style: PromptStyle, table: str
+) -> None:
+    """Write the card of a trained policy, with the table of its results."""
+    folder = Path(arguments.output_dir)
+    (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
+    counts = (
+        f"Questions: {len(questions.train)} for training, {len(questions.dev)} for thresholds, {len(questions.test)} "
+        f"for testing; passages of the search tool: {len(questions.corpus)}. Means and 95 % intervals over test "
+        "questions:"
+    )
+    write_card(
+        [folder / "model", folder / MERGED], "Policy that decides when to search", "policy", config, arguments,
+        results=f"{counts}\n\n{table}",
+        **generator_fields(config.model, bool(config.lora_r), prompt_code(style)),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
