@@ -96,8 +96,8 @@ RESULT_speed           := $(BENCH).sampling --reference_contexts 3
 RESULTS := planted people traps attack estimators speed
 
 # The candidates of $(HARD) are the first passages of a retriever where it errs. A measured set is not measured again.
-# Another reader: make marks READER="--reader runs/qwen" NAME=qwen SPLIT=all LIMIT=100; then READ_BY=runs/marks/qwen-all adds
-# its SePer with the best passages by the embedded reader's labels.
+# Another reader: make marks READER="--reader runs/qwen" NAME=qwen; then make marks READ_BY=runs/marks/qwen-test adds its SePer
+# with the best passages by the embedded reader's labels.
 marks: setup  ## compare labels and rivals with human labels on a retriever's own candidates, into runs/marks
 	for set in $(HARD); do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $(QA)/$$set.jsonl.gz --split $(SPLIT) --limit $(LIMIT) \
 	  --cache runs/marks/$(NAME).sqlite --output_dir $(MARKED)/$$set $(READER) || exit 1; done
