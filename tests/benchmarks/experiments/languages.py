@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Print the questions of a language."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("language", choices=LANGUAGES)
-    made.add_argument("--limit", type=int, default=30, help="number of questions (default: 30)")
+    made.add_argument("--limit", type=int, default=18, help="number of questions (default: 18)")
     words = made.parse_args(argv)
     rows = [dict(row) for _, row in read_valid_rows(SHARED / "xquad.jsonl.gz")]
     for row in questions(rows, words.language, words.limit):
