@@ -167,16 +167,36 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
             f"the reader can be asked none of {plural(len(queries), 'question')}; shorten them, or use a reader with "
             "a longer window"
         )
-    target = np.array(relevance)
     columns = {name: np.array([change[name] for change in changes]) for name in changes[0]}
     for name in ("delta_belief", "question_gain"):  # some readers return no likelihood
         if np.isnan(columns[name]).all():
             del columns[name]
+    return correlation_of(columns, np.array(relevance), owner, baselines, left_out=len(queries) - len(baselines))
+
+
+def correlation_of(
+    columns: Mapping[str, np.ndarray],
+    relevance: np.ndarray,
+    owner: Sequence[int],
+    baselines: Sequence[float],
+    left_out: int = 0,
+) -> Correlation:
+    """Correlate the changes of measures with the relevance of C contexts of Q questions.
+
+    Args:
+        columns: ``(C,)`` changes by measure, NaN if unknown.
+        relevance: ``(C,)`` in [0, 1].
+        owner: ``(C,)`` number of each context's question, in [0, Q).
+        baselines: ``(Q,)`` SePer without passages.
+        left_out: Number of questions that could not be measured.
+    """
 
     def correlated(values: np.ndarray, less: np.ndarray | None = None) -> Statistic:
         return statistic_over_questions(
             owner,
-            lambda at: pearson(values[at], target[at]) - (0.0 if less is None else pearson(less[at], target[at])),
+            lambda at: (
+                pearson(values[at], relevance[at]) - (0.0 if less is None else pearson(less[at], relevance[at]))
+            ),
         )
 
     by_measure = {name: correlated(values) for name, values in columns.items()}
@@ -184,10 +204,10 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
     rivals = [name for name in columns if not name.startswith("delta_")]
     rival = max(rivals, key=lambda name: known.get(name, -1.0))
     ours = np.where(np.isnan(columns[rival]), math.nan, columns[_DELTA_SEPER[0]])  # in contexts that have both
-    marked = {f"{level:.3g}": [mark == level for mark in relevance] for level in sorted(levels)}
+    marked = {f"{level:.3g}": relevance == level for level in np.unique(relevance)}
     return Correlation(
         pearson=by_measure,
-        p_value={name: pearson_p_value(values, target) for name, values in columns.items()},
+        p_value={name: pearson_p_value(values, relevance) for name, values in columns.items()},
         rival=rival,
         lead=correlated(ours, columns[rival]),
         mean={
@@ -198,7 +218,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
         baseline_seper=mean(baselines),
         n=len(relevance),
         questions=len(baselines),
-        left_out=len(queries) - len(baselines),
+        left_out=left_out,
     )
 
 
