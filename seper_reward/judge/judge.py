@@ -172,7 +172,7 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
         elif missing.readings[0].kind != "number" and any(value.excludes(missing) for value in stated):
             return False
     pairs = [(needed, claim)]
-    if not answer:  # Henry VIII is Henry the Eighth, but two is not the second, nor are 16 presidents the 16th
+    if not answer:  # Henry VIII is Henry the Eighth, but two is not the second
         pairs.append((needed if claim[:1].isdigit() else _ORDINAL.sub("", needed), _ORDINAL.sub("", claim)))
     if all(_digits(one) - _digits(other) for one, other in pairs) or (signs(needed) and signs(needed) - signs(claim)):
         return False
