@@ -745,7 +745,7 @@ class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOption
         "take from its ranking in run, >= 1.",
     )
     output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
-    block: Count | None = setting(
+    batch_size: Count | None = setting(
         None,
         "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
         "batches, except for item and likelihood (default: 128 on an accelerator, 1 on a CPU).",
@@ -870,7 +870,7 @@ class ServeOptions(CompletionOptions, WeightOptions, ScorerOptions):
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
     port: int = setting(8100, "Port to listen on, in [1, 65535].")
-    block: Count | None = setting(
+    batch_size: Count | None = setting(
         None,
         "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
         "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",

@@ -73,7 +73,7 @@ def test_no_option_is_declared_twice_on_one_road(options):
         (LabelOptions, {"sets": "conditional:depth=4"}, "depth must be 2, 3, got 4"),
         (LabelOptions, {"sets": "all"}, "sets must be one of none, conditional, got 'all'"),
         (LabelOptions, {"top_k": 0}, "top_k must be at least 1"),
-        (LabelOptions, {"block": 0}, "block must be at least 1"),
+        (LabelOptions, {"batch_size": 0}, "batch_size must be at least 1"),
         (LabelOptions, {"max_passage_tokens": 0}, "max_passage_tokens must be at least 1"),
         (ServeOptions, {"port": 0}, r"port must be in \[1, 65535\], got 0"),
         (ServeOptions, {"deadline": 0}, "deadline must be above 0, got 0"),

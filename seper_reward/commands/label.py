@@ -58,7 +58,7 @@ def command(config: LabelOptions) -> str:
         print(f"{left_out}; {rejected[0].where}: {rejected[0].reason}")
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     labeler = load_labeler(config.labeler, own_scorer, config.set_options, config.label)
-    run = LabelRun(folder, labeler, queries, rejected, settings, block=config.block, dry_run=config.dry_run)
+    run = LabelRun(folder, labeler, queries, rejected, settings, batch_size=config.batch_size, dry_run=config.dry_run)
     say_once(
         f"{plural(len(queries), 'question')} with {plural(run.passages, 'passage')} from {config.input}, "
         f"{run.finished} finished; labels by {config.label or config.labeler} into {config.output_dir}"

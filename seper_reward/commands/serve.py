@@ -7,7 +7,7 @@ from seper_reward.options import ServeOptions, pick
 from seper_reward.scorer import SePerScorer
 
 _MAX_REQUEST_TOKENS = 1_000_000  # of contexts and texts, estimated from the characters; longer requests get 413
-_MEMORY_MB = 256  # for beliefs of all clients; a question's baseline in it is measured once
+_MEMORY = 256_000_000  # bytes, for beliefs of all clients; a question's baseline in it is measured once
 
 
 def reachable_url(host: str, port: int) -> str:
@@ -39,7 +39,7 @@ def command(config: ServeOptions) -> str:
     if token == "":
         raise ValueError(f"${TOKEN} must not be empty; set a secret, or unset it to let everyone ask")
     address = bound(config.host, config.port)
-    worker = Worker(lambda: SePerScorer.from_pretrained(config), block=config.block, memory=int(_MEMORY_MB * 1e6))
+    worker = Worker(lambda: SePerScorer.from_pretrained(config), batch_size=config.batch_size, memory=_MEMORY)
     app = build_app(
         worker,
         limits=Limits(_MAX_REQUEST_TOKENS, config.deadline),

@@ -62,7 +62,7 @@ def label(
     """
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
-    size = loop.batch_size(labeler, batch_size)
+    size = loop.labeler_batch_size(labeler, batch_size)
     if isinstance(dataset, dict):
         raise ValueError(
             f"dataset must be a list or Dataset, got a dictionary of {', '.join(dataset)}; choose one of its splits, "
@@ -112,7 +112,7 @@ class Labeler:
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns of a batch must have equal lengths, got {lengths}")
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        size = loop.batch_size(self._labeler, self._options.block)
+        size = loop.labeler_batch_size(self._labeler, self._options.batch_size)
 
         def label_all(labeler: PassageLabeler, queries: list[Query]) -> Iterator[loop.Found]:
             return loop.label_batches(labeler, in_batches(queries, size))

@@ -16,7 +16,7 @@ from seper_reward.types import LabeledQuery, Query, UnscorableError, unwrap
 Found = tuple[Query, LabeledQuery | UnscorableError]
 
 
-def batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
+def labeler_batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
     """Return the number of queries in a batch: ``wanted`` >= 1, or the scorer's; 1 if batches save nothing."""
     if wanted is not None and wanted < 1:
         raise ValueError(f"batch_size must be at least 1, got {wanted}")
@@ -38,7 +38,7 @@ def row_of(labeler: PassageLabeler, query: Query, labeled: LabeledQuery | Unscor
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None) -> Iterator[Found]:
     """Label queries, which processes share, and yield each in order with its labels or its error, on each process."""
-    batches = in_batches(queries, batch_size(labeler, size))
+    batches = in_batches(queries, labeler_batch_size(labeler, size))
     costs = [sum(map(query_cost, batch)) for batch in batches]
     mine, state = shard(batches, costs), process_state()
     bar = tqdm(

@@ -14,12 +14,12 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Query
 
 
-def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapping[str, object]) -> dict[str, object]:
+def provenance(labeler: PassageLabeler, queries: str, batch: int, settings: Mapping[str, object]) -> dict[str, object]:
     """Return the content of ``provenance.json``; ``decides`` is everything that affects a label."""
     on_cpu = f"{labeler.device.type} {torch.backends.cpu.get_cpu_capability()}"
     decides = {
         **labeler.fingerprint,
-        "block": block,
+        "batch_size": batch,
         "queries": queries,
         "device": torch.cuda.get_device_name(labeler.device) if labeler.device.type == "cuda" else on_cpu,
         "threads_per_process": torch.get_num_threads(),

@@ -32,7 +32,7 @@ from seper_reward.labels.integrity import (
     written_hashes,
 )
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.labels.loop import batch_size, label_batches, row_of
+from seper_reward.labels.loop import label_batches, labeler_batch_size, row_of
 from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.provenance import provenance, queries_hash
 from seper_reward.labels.summary import Sums, folder_summary, read_summary, sum_rows
@@ -62,8 +62,8 @@ class _Work:
 class LabelRun:
     """Labels queries with unique ids, and writes the labels to a folder, made if absent.
 
-    ``rejected`` are unusable rows of the input, and ``settings`` those recorded in ``provenance.json``. ``block`` is
-    the number of neighbouring questions in one batch (default: the scorer's), on which low digits of labels depend;
+    ``rejected`` are unusable rows of the input, and ``settings`` those recorded in ``provenance.json``. ``batch_size``
+    is the number of neighbouring questions in one batch (default: the scorer's), on which low digits of labels depend;
     servers build their own. With ``dry_run`` the folder is only read, for ``forecast``. Raises ``OSError`` if the
     folder cannot be written, ``ValueError`` if another run works there, it has labels of other settings or queries, or
     its files were changed.
@@ -76,11 +76,11 @@ class LabelRun:
         queries: Sequence[Query],
         rejected: Sequence[Rejected] = (),
         settings: Mapping[str, object] | None = None,
-        block: int | None = None,
+        batch_size: int | None = None,
         dry_run: bool = False,
     ) -> None:
         # including labelled questions: labels depend on the batch, and resuming must not change it
-        self._batch = batch_size(labeler, block)
+        self._batch = labeler_batch_size(labeler, batch_size)
         self.folder, self._progress = Path(output_dir), Path(output_dir, _PROGRESS)
         self._rejected = rejected
         self._labelling = self._work("labelling", labeler, queries)
@@ -212,7 +212,7 @@ class LabelRun:
         if idle > 0 and self._batch > 1:
             say_once(
                 f"{plural(blocks, 'block')} of {self._batch} questions for {blocks + idle} processes, so {idle} have "
-                "no work; a smaller --block with another --output_dir gives them some"
+                "no work; a smaller --batch_size with another --output_dir gives them some"
             )
 
     def _left(self, work: _Work) -> list[Block]:

@@ -30,23 +30,23 @@ class _Job:
 
 
 class Worker:
-    """Measures submitted questions block by block in its own thread, the only one that loads and uses the scorer.
+    """Measures submitted questions batch by batch in its own thread, the only one that loads and uses the scorer.
 
-    A block contains waiting questions of any client, up to ``block`` contexts (default: the number of prompts that an
-    engine prefetches, 256 on an accelerator, 16 on a CPU). A context of several requests is measured once while it is
-    in the ``BeliefMemory`` of ``memory`` bytes. A request beyond ``queue`` waiting contexts is refused, unless the
-    queue is empty. Errors of ``load`` are raised by the constructor.
+    A batch contains waiting questions of any client, up to ``batch_size`` contexts (default: the number of prompts
+    that an engine prefetches, 256 on an accelerator, 16 on a CPU). A context of several requests is measured once
+    while it is in the ``BeliefMemory`` of ``memory`` bytes. A request beyond ``queue`` waiting contexts is refused,
+    unless the queue is empty. Errors of ``load`` are raised by the constructor.
     """
 
     def __init__(
         self,
         load: Callable[[], SePerScorer],
         *,
-        block: int | None = None,
+        batch_size: int | None = None,
         queue: int = 8192,
         memory: int = 2**28,
     ) -> None:
-        self._block, self._queue = block, queue
+        self._batch_size, self._queue = batch_size, queue
         self._jobs: deque[_Job] = deque()
         self.waiting = 0  # contexts and texts of all jobs
         self.closed = False  # whether it has stopped accepting questions
@@ -94,25 +94,25 @@ class Worker:
             loaded.set_exception(error)
             return
         by_device = 16 if scorer.entailment.device.type == "cpu" else 256
-        block = self._block or scorer.sampler.prompts_ahead or by_device
+        size = self._batch_size or scorer.sampler.prompts_ahead or by_device
         loaded.set_result(properties)
-        while jobs := self._next_block(block):
+        while jobs := self._next_batch(size):
             self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
 
-    def _next_block(self, block: int) -> list[_Job]:
-        """Wait for jobs and return the next block; an empty list if the worker is closed and no job is left."""
+    def _next_batch(self, most: int) -> list[_Job]:
+        """Wait for jobs and return the next batch; an empty list if the worker is closed and no job is left."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.closed)
             jobs: list[_Job] = []
             size = 0
-            while self._jobs and (not jobs or size + _size(self._jobs[0]) <= block):
+            while self._jobs and (not jobs or size + _size(self._jobs[0]) <= most):
                 jobs.append(self._jobs.popleft())
                 size += _size(jobs[-1])
             self.waiting -= size
             return jobs
 
     def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
-        """Measure the questions of a block in one batch, and again one by one if the batch fails."""
+        """Measure the questions of jobs in one batch, and again one by one if the batch fails."""
         outcomes = self._measure(scorer, jobs)
         for job, outcome in zip(jobs, outcomes, strict=True):
             if isinstance(outcome, ConnectionError):  # the engine is unavailable, so no question can be measured
@@ -138,7 +138,7 @@ class Worker:
             return list(map(findings.of, wanted))
         except Exception as error:
             if len(jobs) > 1 and not isinstance(error, ConnectionError):
-                _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))
+                _log.exception("a batch of %d questions failed; they are measured one by one", len(jobs))
             return [error] * len(jobs)
 
 

@@ -25,10 +25,10 @@ from tabulate import tabulate
 from seper_reward.labels.load import load_labels
 from tests.benchmarks.common import finish, parser
 
-SHARED_BLOCK = "--block 16"  # questions, for several processes: each needs several blocks
+SHARED_BLOCK = "--batch_size 16"  # questions, for several processes: each needs several blocks
 #: processes, whether they share the GPU by MPS, and settings
 CASES = {
-    "small batches": (1, False, "--block 16 --max_batch_tokens 32768"),
+    "small batches": (1, False, "--batch_size 16 --max_batch_tokens 32768"),
     "default": (1, False, ""),
     "4 processes": (4, False, SHARED_BLOCK),
     "4 processes, MPS": (4, True, SHARED_BLOCK),

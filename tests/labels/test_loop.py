@@ -12,7 +12,7 @@ from seper_reward.labels.labelers import (
     ItemLabeler,
     LikelihoodLabeler,
 )
-from seper_reward.labels.loop import batch_size, label_batches
+from seper_reward.labels.loop import label_batches, labeler_batch_size
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, UnscorableError, attempt
 from tests.helpers import as_query
@@ -60,15 +60,17 @@ def test_label_batches_yield_errors_in_the_place_of_labels():
 
 
 def test_batch_size_is_the_scorers_or_the_wanted_one(tiny_scorer, monkeypatch):
-    assert batch_size(GoldLabeler(), 4) == 1
-    assert batch_size(DeltaSePerLabeler(tiny_scorer)) == 1
+    assert labeler_batch_size(GoldLabeler(), 4) == 1
+    assert labeler_batch_size(DeltaSePerLabeler(tiny_scorer)) == 1
     monkeypatch.setattr(SePerScorer, "batch_size", 32)
-    assert batch_size(DeltaSePerLabeler(tiny_scorer)) == 32
-    assert {batch_size(kind(tiny_scorer), 4) for kind in (DeltaSePerLabeler, ERAGLabeler, LikelihoodLabeler)} == {4}
+    assert labeler_batch_size(DeltaSePerLabeler(tiny_scorer)) == 32
+    assert {
+        labeler_batch_size(kind(tiny_scorer), 4) for kind in (DeltaSePerLabeler, ERAGLabeler, LikelihoodLabeler)
+    } == {4}
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        batch_size(DeltaSePerLabeler(tiny_scorer), 0)
+        labeler_batch_size(DeltaSePerLabeler(tiny_scorer), 0)
     # servers make their own batches, except of queries that are not announced: judgments, whose rounds depend on each
     # other, and likelihoods
     monkeypatch.setattr(type(tiny_scorer.sampler), "prompts_ahead", 8)
     labelers = DeltaSePerLabeler, ItemLabeler, LikelihoodLabeler
-    assert [batch_size(labeler(tiny_scorer), 4) for labeler in labelers] == [1, 4, 4]
+    assert [labeler_batch_size(labeler(tiny_scorer), 4) for labeler in labelers] == [1, 4, 4]

@@ -140,9 +140,9 @@ def test_label_command_on_two_processes_gives_the_same_bytes(label_words, tmp_pa
 def test_label_command_names_processes_without_a_block(tmp_path, capsys, monkeypatch, tiny_scorer):
     monkeypatch.setattr(label_run, "process_state", lambda: SimpleNamespace(num_processes=4, is_main_process=True))
     queries = [as_query(row) for row in rows(6)]
-    LabelRun(tmp_path / "large", LikelihoodLabeler(tiny_scorer), queries, block=4).run()
+    LabelRun(tmp_path / "large", LikelihoodLabeler(tiny_scorer), queries, batch_size=4).run()
     assert "2 blocks of 4 questions for 4 processes, so 2 have no work" in capsys.readouterr().err
-    LabelRun(tmp_path / "small", LikelihoodLabeler(tiny_scorer), queries, block=1).run()
+    LabelRun(tmp_path / "small", LikelihoodLabeler(tiny_scorer), queries, batch_size=1).run()
     assert "have no work" not in capsys.readouterr().err
 
 
@@ -150,9 +150,9 @@ def test_label_command_refuses_changed_settings_by_name(label_words, tmp_path, c
     source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main(label_words(source, "out")) == 0
     before = (tmp_path / "out" / "labels.jsonl").read_bytes()
-    assert main(label_words(source, "out", "--seed", 5, "--estimator", "paper", "--block", 2)) == 2
+    assert main(label_words(source, "out", "--seed", 5, "--estimator", "paper", "--batch_size", 2)) == 2
     message = capsys.readouterr().err
-    assert "block was 1, is 2" in message
+    assert "batch_size was 1, is 2" in message
     assert "sampling.seed was 0, is 5" in message
     assert "estimator.aliases was 'any', is 'mean'" in message
     assert main(label_words(write_rows(source, rows(3)), "out")) == 2
@@ -253,7 +253,7 @@ def test_label_run_refuses_two_questions_of_one_id_and_an_empty_block(tmp_path):
     with pytest.raises(ValueError, match="unique ids, got '1' more than once"):
         LabelRun(tmp_path / "out", ContainsLabeler(), queries)
     with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        LabelRun(tmp_path / "out", ContainsLabeler(), [], block=0)
+        LabelRun(tmp_path / "out", ContainsLabeler(), [], batch_size=0)
     assert not (tmp_path / "out").exists()
 
 
@@ -273,7 +273,7 @@ def test_label_command_if_strict_stops_at_a_bad_row(label_words, tmp_path, capsy
 def test_label_run_gives_the_same_bytes_after_a_failure(tiny_scorer, tmp_path):
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     queries = [as_query(row) for row in [*rows(4), long, *rows(7)[4:]]]
-    whole, failed = (LabelRun(tmp_path / name, DeltaSePerLabeler(tiny_scorer), queries, block=3) for name in "ab")
+    whole, failed = (LabelRun(tmp_path / name, DeltaSePerLabeler(tiny_scorer), queries, batch_size=3) for name in "ab")
     with pytest.raises(UnscorableError, match="question id='long'"):
         failed.run(strict=True)  # in the middle of the second block
     for run in (whole, failed):

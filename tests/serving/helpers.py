@@ -41,8 +41,8 @@ def wait_for(url: str, ended: Callable[[], int | None], seconds: float = 600) ->
 class ServerThread:
     """A server over a scorer in a thread of this process, until the block ends."""
 
-    def __init__(self, scorer, *, block=None, queue=8192, memory=256_000_000, limits=LIMITS, weights=DELTA, **options):
-        self.worker = Worker(lambda: scorer, block=block, queue=queue, memory=memory)
+    def __init__(self, scorer, *, batch_size=None, queue=8192, memory=2**28, limits=LIMITS, weights=DELTA, **options):
+        self.worker = Worker(lambda: scorer, batch_size=batch_size, queue=queue, memory=memory)
         self.app = build_app(self.worker, limits=limits, weights=weights, **options)
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"

@@ -230,7 +230,7 @@ def test_server_stops_gracefully(stuck):
 
 def test_server_drops_questions_of_a_gone_client(tiny_scorer):
     scorer, hold = held(tiny_scorer)
-    with ServerThread(scorer, block=1) as server:
+    with ServerThread(scorer, batch_size=1) as server:
         with pytest.raises(httpx2.ReadTimeout):
             httpx2.post(f"{server.url}/beliefs", json=body(*map(str, range(9))), timeout=1)
         assert hold.reached.is_set()  # the first question is being measured

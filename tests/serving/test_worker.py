@@ -58,7 +58,7 @@ def test_worker_joins_what_waits_into_one_block(busy, tiny_scorer):
 
 
 def test_worker_takes_a_question_whole(busy):
-    worker, hold = busy(block=3)
+    worker, hold = busy(batch_size=3)
     jobs = [ask((), question=f"{number}?") for number in range(4)]
     futures = worker.submit([*jobs, ask((), (MILL,), (SHEEP,), (MILL, SHEEP))])
     hold.may_go_on.set()
