@@ -89,3 +89,10 @@ def test_no_option_is_declared_twice_on_one_road(options):
 def test_values_out_of_range(kind, given, message):
     with pytest.raises(ValueError, match=message):
         kind(**given)
+
+
+@pytest.mark.parametrize(
+    ("engine", "on_servers"), [([], False), (["vllm"], False), (["http://a/v1"], True), (["m@http://a/v1"], True)]
+)
+def test_on_servers_are_readers_with_urls(engine, on_servers):
+    assert EngineOptions(engine=engine).on_servers == on_servers

@@ -329,10 +329,8 @@ def compare_credits(
 
 def _parts(searches: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
-    kinds = [
-        [f"{search.hops}-hop" if search.hops else "" for search in searches],
-        [f"search {search.search}" for search in searches],
-        ["known" if search.known else "not known" for search in searches],
-    ]
-    parts = ((part, of_searches) for of_searches in kinds for part in sorted(set(of_searches) - {""}))
-    return {part: np.array([other == part for other in of_searches]) for part, of_searches in parts}
+    hops, numbers, known = zip(*((search.hops, search.search, search.known) for search in searches), strict=True)
+    parts = {f"{hop}-hop": (hops, hop) for hop in sorted(set(filter(None, hops)))}
+    parts |= {f"search {number}": (numbers, number) for number in sorted(set(numbers))}
+    parts |= {"known": (known, True), "not known": (known, False)}
+    return {part: np.array([value == wanted for value in values]) for part, (values, wanted) in parts.items()}

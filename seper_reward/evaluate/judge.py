@@ -108,7 +108,7 @@ class Agreement(Record):
         curve.plot([0, 1], [0, 1], color="#d5d8dc")
         points = [bucket["mean_probability"] for bucket in table], [bucket["share_true"] for bucket in table]
         curve.plot(*points, color="#4c9f70")
-        areas = [10 + 300 * bucket["n"] / sum(bucket["n"] for bucket in table) for bucket in table]
+        areas = [10 + 300 * bucket["n"] / sum(other["n"] for other in table) for bucket in table]
         curve.scatter(*points, s=areas, color="#4c9f70")
         curve.set_xlabel("entailment probability (area: number of responses)")
         curve.set_ylabel("share that people call equivalent")

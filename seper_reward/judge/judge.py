@@ -31,7 +31,7 @@ _OPTION = re.compile(
     r"(?:(?:the )?(?:correct )?(?:answer|option|choice|it)(?: is|'s)?:? )?[(\[]?([A-J])(?:[)\]]?\.?|[)\].:]+ \S.*)",
     re.IGNORECASE,
 )
-_LETTERS = re.compile(r"(?<![^\s(\[])[A-J](?![^\s.,;:)\]])")
+_LETTERS = re.compile(r"(?<![\w+#-])(?:[B-HJ]|[AI](?! [a-z]))(?![\w+#-])")  # no article, no pronoun
 _LETTERED = re.compile(r"[(\[]?[A-J][)\]]\s+(?=\S)")
 _UNIT = re.compile(r"\d\s?[^\W\d_]{2}")  # of two letters: 3D is 3d
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")

@@ -1,10 +1,11 @@
 """Bodies of requests: the fields that clients may send, their validation, and their conversion to records."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, read_rollouts, unusable
@@ -40,16 +41,13 @@ class PassageBody(BaseModel):
         return Passage(self.text, self.title.strip(), "" if self.id is None else str(self.id))
 
 
-PassageSet = list[PassageBody]
-
-
 class QueryBody(_Body):
     """A question, its answer, and either single passages or sets of passages."""
 
     question: Text
     answers: AnswersField
     passages: list[PassageBody] = Field([], description="Passages; each is measured separately.")
-    passage_sets: list[Annotated[PassageSet, Field(min_length=1)]] = Field(
+    passage_sets: list[Annotated[list[PassageBody], Field(min_length=1)]] = Field(
         [], description="Sets of passages that the reader sees together, in place of `passages`."
     )
 
@@ -76,13 +74,18 @@ class UtilitiesBody(_Body):
     queries: list[QueryBody] = Field(min_length=1)
 
 
+def _as_unicode(value: Any) -> Any:
+    json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair raises ValueError
+    return value
+
+
 class BeliefsBody(_Body):
     """Body of ``POST /beliefs``: requests of rewards, in which an empty context is the baseline.
 
     Texts are not restricted, since an invalid text of one rollout must not refuse a whole batch.
     """
 
-    asked: list[Asked] = Field(min_length=1)
+    asked: Annotated[list[Asked], BeforeValidator(_as_unicode), Field(min_length=1)]
 
 
 class RolloutBody(_Body):

@@ -45,7 +45,11 @@ PLACES: dict[str, tuple[tuple[Any, str], ...]] = {
     "reader": ((ResponseSampler, "sample"),),
     "rules": (),  # see ``stages``
     "judge": ((EntailmentScorer, "probs"),),
-    "belief": ((seper_reward.scorer, "belief"), (seper_reward.scorer, "pairs_of")),
+    "belief": (
+        (seper_reward.scorer, "belief"),
+        (seper_reward.scorer, "pairs_of"),
+        (seper_reward.scorer, "reverse_pairs"),
+    ),
     "lengths": ((rows, "passage_lengths"),),
     "rows": ((rows, "label_row"),),
 }

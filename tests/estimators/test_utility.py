@@ -46,7 +46,7 @@ def test_utility_against_itself_is_zero():
     assert utility(belief, belief).soft == utility(belief, belief).hard == Estimate(0.0, 0.0, 0.0, 0.0)
 
 
-def test_combined_by_hand():
+def test_delta_belief_by_hand():
     soft = Estimate(0.4, 0.1, 0.2, 0.5)
     found = delta_belief(soft, math.log(0.3), math.log(0.1))
     assert found.value == pytest.approx((0.4 + 0.2 / 0.4) / 2)

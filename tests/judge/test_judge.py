@@ -118,10 +118,11 @@ def test_decide_takes_the_letter_of_an_option_for_it():
     options = ("B", "(B)", "[B]", "b.", "Option B", "Choice B", "The answer is B.", "B) argon", "(B) argon")
     for text in options:
         assert decide(Pair("", text, "B"), CREDULOUS) is True, text
-    for text in ("vitamin B", "Type B.", "the B language"):
+    for text in ("vitamin B", "Type B.", "the B language", "I think it is B!", '"B" is right', "a dog, so B"):
         assert decide(Pair("", text, "B"), CREDULOUS) == Pair("", text, "B")
     for text in ("D", "(D)", "B or D", "D) argon", "argon", "Bern", "B++", "vitamin b", ""):
         assert decide(Pair("", text, "B"), CREDULOUS) is False, text
+    assert decide(Pair("", "A dog barked", "A"), CREDULOUS) is False
     assert decide(Pair("", "B) argon", "argon"), CREDULOUS) is True
     assert decide(Pair("", "B. Stevenson", "A. Stevenson"), CREDULOUS) == Pair("", "B. Stevenson", "A. Stevenson")
 

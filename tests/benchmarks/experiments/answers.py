@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.experiments.answers runs/pooled/hops/trained --top 2 --reader runs/qwen
 
-goes through the finished trainings of ``two_hops`` or ``query_side``, whose rankings are in this folder, and adds two
+goes through the finished trainings of ``two_hops``, whose rankings are in this folder, and adds two
 measures to each question: SePer of the reader with the first passages, and the expected exact match of its responses.
 The reader should be another than the one that labelled. Contexts that rankings have in common are measured once, and a
 stopped run resumes from ``--cache``.

@@ -112,15 +112,15 @@ def table(folder: Path) -> str:
     chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     best, rows = values[LABELS[0]], []
-    shown = [name for name in best if name != "recall@20"]
+    common = [key for key in best if all(key in measures for measures in values.values())]
+    shown = [key for key in common if key != "recall@20"]
     for name, measures in values.items():
         cells = [
-            " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values())
-            for places in chosen.values()
+            " / ".join(f"{measures[key][..., places].mean():.3f}" for key in common) for places in chosen.values()
         ]
         leads = ["" if name == LABELS[0] else lead(best[key], measures[key]) for key in shown]
         rows.append([name, *cells, *leads])
-    return markdown_table([" / ".join(best), *header, *(f"lead in {name}" for name in shown)], rows)
+    return markdown_table([" / ".join(common), *header, *(f"lead in {name}" for name in shown)], rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
