@@ -13,17 +13,18 @@ PAIR_COLUMNS = {"input_ids", "token_type_ids", "attention_mask"}  # of ``joined_
 def token_ids(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
     """Return the token ids of a text, all of them and without special tokens."""
     if not tokenizer.is_fast:
-        ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return ids
-    encoded: list[int] = whole_texts(tokenizer).encode(text, add_special_tokens=False).ids  # a third faster
-    return encoded
+        return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    return list(whole_texts(tokenizer).encode(text, add_special_tokens=False).ids)  # a third faster
 
 
 def whole_texts(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
     """Return the library tokenizers' part of a fast tokenizer, which then neither cuts nor pads texts."""
     backend: Tokenizer = tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
+    # older tokenizers refuse a change, even to the same, while another thread encodes
+    if backend.truncation is not None:
+        backend.no_truncation()
+    if backend.padding is not None:
+        backend.no_padding()
     return backend
 
 
