@@ -1,5 +1,6 @@
 """Correlation with relevance marks and planted answers, as functions and as commands."""
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -74,9 +75,12 @@ def test_correlation_command_agrees_with_scipy(tiny_reader, tiny_entailment, tin
     assert "qa (n=9)" in table
 
 
-def say(monkeypatch, scorer, said, tokens, weights):
-    """Replace the responses by those of ``said``, by ids of passages, of one token each; others are as without any."""
-    real = scorer.measure
+def saying(scorer, said, tokens, weights):
+    """Return a scorer whose responses are those of ``said``, by ids of passages, of one token each.
+
+    It is a copy: older pytest leaves the method of a patched object in the object, which its own copies then share.
+    """
+    other, real = copy.copy(scorer), scorer.measure
 
     def measure(asked, batch_size):
         (found,) = real(asked, batch_size)
@@ -91,17 +95,18 @@ def say(monkeypatch, scorer, said, tokens, weights):
         ]
         return [replace(found, beliefs=tuple(beliefs))]
 
-    monkeypatch.setattr(scorer, "measure", measure)
+    other.measure = measure
+    return other
 
 
-def test_correlation_of_rivals_by_hand(tiny_scorer, monkeypatch):
+def test_correlation_of_rivals_by_hand(tiny_scorer):
     """Responses are given; what follows from them alone is computed by hand."""
     query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
     said = {(): ("Bob", "Bob", "Bob", "Ann Lee"), ("2",): ("ann lee.", "Ann Lee", "Ann Ray", "Ann Lee")}
     tokens = {(): [1 / 4] * 4, ("2",): [1 / 2, 1 / 8, 1 / 2, 1 / 2]}  # probability of the one token of each
-    say(monkeypatch, tiny_scorer, said, tokens, weights=(0.25,) * 4)
+    scorer = saying(tiny_scorer, said, tokens, weights=(0.25,) * 4)
     judge = Judge(ScriptedModel(lambda pair: {"Bob": 0.49, "Ann Ray": 0.5}[pair.premise]))
-    result = correlation(tiny_scorer, [query], judge=judge)
+    result = correlation(scorer, [query], judge=judge)
     assert result.mean["exact_match"] == {"0": 0.0, "1": 0.5}  # 3 of 4 less 1 of 4
     # ROUGE-L of "Ann Ray" is 1/2, so 3.5 of 4 less 1 of 4
     assert result.mean["rouge_l"]["1"] == pytest.approx(0.625)

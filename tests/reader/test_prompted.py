@@ -112,7 +112,7 @@ def test_responses_of_a_prompt_of_two_kinds(tiny_scorer, monkeypatch):
         batches.append(batch)
         return sample(batch)
 
-    monkeypatch.setattr(reader.sampler, "sample", counted)
+    monkeypatch.setitem(vars(reader.sampler), "sample", counted)
     (bare,), (same, other) = reader.responses(asked, [["Ann", "Bob"], ["Bob", "Ann Lee"]])
     assert [len(batch) for batch in batches] == [1, 2]  # a request has its own answers
     reader.responses(asked)
