@@ -94,9 +94,9 @@ def response_clusters(
     forward = _agreeing(options, _one_way(question, drawn_texts), judged)
     backward = _agreeing(options, set(map(_reverse, forward)), judged)
     linked = backward | set(map(_reverse, backward))
+    links = [[Pair(question, one, two) in linked for two in drawn_texts] for one in drawn_texts]
     entails = torch.zeros(len(texts), len(texts), dtype=torch.bool)  # (S, S)
-    for (i, one), (j, two) in itertools.product(enumerate(drawn_texts), repeat=2):
-        entails[i, j] = Pair(question, one, two) in linked
+    entails[: len(links), : len(links)] = torch.tensor(links).view(len(links), len(links))
     return cluster_ids(entails, options.clusters)
 
 
