@@ -46,6 +46,7 @@ class BM25Retriever:
             stopwords="en",
             # created per call: a stemmer cannot be pickled, but other processes need a copy of the retriever
             stemmer=need("Stemmer", "bm25").Stemmer("english"),
-            token_pattern=r"(?u)\b\w+\b",  # bm25s's default drops single digits, as in "mill 3" and "mill 5"
+            # with single digits, as in "mill 3" and "mill 5"; Chinese and Japanese have no spaces between words
+            token_pattern=r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+",
             show_progress=False,
         )

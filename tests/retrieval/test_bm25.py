@@ -34,6 +34,18 @@ def test_scores_rank_as_retrieve_does():
     assert retriever.scores("Ferry, sheep?")[1] > 0
 
 
+@pytest.mark.parametrize(
+    ("texts", "question"),
+    [
+        (["磨坊由沃斯经营。", "羊在山上吃草。"], "谁经营磨坊?"),
+        (["この水車小屋は古い。", "羊が草を食べる。"], "水車小屋はどこ?"),
+    ],
+)
+def test_retrieve_reads_scripts_without_spaces(texts, question):
+    ((first, *_),) = BM25Retriever({text: Passage(text, id=text) for text in texts}).retrieve([question], 2)
+    assert first.text == texts[0]
+
+
 def test_bm25_without_questions_or_words():
     assert BM25Retriever(CORPUS).retrieve([], 2) == []
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
