@@ -144,7 +144,7 @@ class RetrieverConfig(RankingConfig):
     loss: Literal["reverse_kl", "kl_regularized"] = setting(
         "reverse_kl",
         "Loss: reverse_kl (over a question's candidates) or kl_regularized (over all passages in the batch; those "
-        "without a label keep their rank in the untrained model).",
+        "without a label keep their rank at the start of the round).",
     )
     teacher_temperature: Positive = setting(0.2, "Number that divides labels in the loss, > 0.")
     max_seq_length: Count | None = setting(
