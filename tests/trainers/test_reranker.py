@@ -110,7 +110,7 @@ def test_main_trains_a_reranker_that_a_retriever_distils(retriever_settings, tmp
     assert reranker.main(words) == 0
     assert len(list((tmp_path / "reranker" / "embeddings").iterdir())) == 1  # the corpus, embedded once
     results = json.loads((tmp_path / "reranker" / "results.json").read_text())
-    assert set(results) >= {"before", "after", "labels", "seconds", "log", "questions"}
+    assert set(results) >= {"before", "after", "labels", "seconds", "log", "lead"}
     folder = tmp_path / "reranker" / "model"
     assert "Reranker trained on seper_gain labels" in (folder / "README.md").read_text()
     distilled = ["--labeler", str(folder), "--teacher_temperature", "1.0"]

@@ -15,6 +15,7 @@ from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.json_files import read_lines
+from seper_reward.statistics import Statistic
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.helpers import FindsThese, launch, two_hops, write_rows
 from tests.tiny_models import make_two_encoders, without_dropout
@@ -23,7 +24,7 @@ from trainers.models import load_encoder
 from trainers.options import RerankerConfig, RetrieverConfig
 from trainers.ranking import run
 from trainers.ranking.data import read_questions
-from trainers.ranking.evaluation import changes, rank_by
+from trainers.ranking.evaluation import leads, rank_by
 from trainers.ranking.labelling import candidates, label
 from trainers.ranking.tables import measures_table
 from trainers.runs import last_checkpoint
@@ -53,9 +54,8 @@ def test_main_trains_saves_and_measures_again(settings, tmp_path, capsys, tiny_e
     results = results_of(folder)
     measures = {"ndcg@5", "mrr", "recall@1", "seper@1", "exact_match@1", "seper@1_held_out"}
     assert set(results["before"]) >= measures
-    for reader in (str(tiny_reader), str(tmp_path / "held_out")):
-        moved = results["questions"][reader]
-        assert moved["wins"] + moved["losses"] + moved["ties"] == results["test_questions"]
+    change = results["after"]["seper@1_held_out"] - results["before"]["seper@1_held_out"]
+    assert results["lead"]["seper@1_held_out"]["value"] == pytest.approx(change, abs=2e-4)
     log = results["rounds"][0]["log"]
     assert sum("loss" in row for row in log) >= 4
     assert any("eval_ndcg@5" in row for row in log)
@@ -63,9 +63,11 @@ def test_main_trains_saves_and_measures_again(settings, tmp_path, capsys, tiny_e
     assert same(weights(folder / "round-2" / "model"), weights(folder / "model"))
     text = (folder / "model" / "README.md").read_text()
     assert "Retriever trained on seper_gain labels" in text
-    assert measures_table({side: results[side] for side in ("before", "after")}) in text
+    lead = {measure: Statistic(**value) for measure, value in results["lead"].items()}
+    table = measures_table({"before": results["before"], "after": results["after"], "lead": lead})
+    assert table in text
     assert (folder / "results.svg").stat().st_size > 1000
-    assert "SePer by question" in capsys.readouterr().out
+    assert table in capsys.readouterr().out
     # the second round asked only for what it newly retrieved
     assert len(sampled) == len(set(sampled))
     assert len(load_labels(folder).labeled()) > 10  # rows as `seper-reward label` writes them
@@ -282,13 +284,12 @@ def test_teacher_rows_are_rounded():
         run.teacher_rows([judged([0.44, 0.36, 0.4], [0.1] * 3)], as_they_are)
 
 
-def test_changes_by_hand():
-    before, after = (
-        [{"id": at, "question": "Who?", "passages": [], "seper": value} for at, value in enumerate(values)]
-        for values in ((0.1, 0.5, 0.9, 0.5, 0.3), (0.9, 0.52, 0.1, 0.6, None))
-    )
-    moved = changes(before, after)
-    assert (moved["wins"], moved["losses"], moved["ties"]) == (2, 1, 1)
+def test_leads_are_of_questions_that_both_rankings_have():
+    before = {"mrr": [0.1, 0.5, None, 0.3], "seper@1": [None, 0.1, 0.2, 0.3]}
+    found = leads({"mrr": [0.9, 0.6, 0.1, None], "seper@1": [0.4, None, None, None]}, before)
+    assert found["mrr"].value == pytest.approx((0.8 + 0.1) / 2)
+    assert found["mrr"].interval == pytest.approx([0.1, 0.8])
+    assert found["seper@1"].value is None
 
 
 def test_load_encoder_refuses_more_tokens_than_positions(tiny_encoder):

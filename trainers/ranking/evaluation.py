@@ -1,11 +1,11 @@
 """Measures of several rankings: by relevance, by ΔSePer gains, and by the beliefs of readers."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
@@ -17,7 +17,7 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import prompt_style
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import mean
+from seper_reward.statistics import Statistic, lead_over_questions, mean_or_none
 from seper_reward.types import Passage, Query
 
 from ..options import RankingConfig
@@ -28,7 +28,6 @@ _NAMES = {
     "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10", "mrr": "RR", "recall@1": "R@1", "recall@2": "R@2", "recall@5": "R@5",
 }  # fmt: skip
 MEASURES = tuple(_NAMES)
-_TIE = 0.05  # greatest change of SePer that counts as none
 
 Rankings = Sequence[tuple[Passage, ...]]
 
@@ -76,10 +75,8 @@ def rank_metrics(
 
     nDCG (Järvelin and Kekäläinen, 2002) has linear gains. Arguments are those of ``rank_values``.
     """
-    values = [by_name for by_name in rank_values(retrieved, relevance, _NAMES) if by_name is not None]
-    if not values:
-        return dict.fromkeys(MEASURES)
-    return {name: mean([by_name[name] for by_name in values]) for name in MEASURES}
+    by_question = [values or {} for values in rank_values(retrieved, relevance, _NAMES)]
+    return {name: mean_or_none([values.get(name) for values in by_question]) for name in MEASURES}
 
 
 def downstream(
@@ -106,32 +103,33 @@ def downstream(
 
 def measure_rankings(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders
-) -> dict[str, dict[str, Any]]:
-    """Return the measures of several rankings by name, and ``questions``, the rows of ``downstream`` by reader."""
-    gold = [gold_relevance(query) for query in queries]
-    measures: dict[str, dict[str, Any]] = {
-        name: dict(rank_metrics(ranking, gold)) for name, ranking in rankings.items()
-    }
-    for reader, scorer in readers.scorers.items():
-        suffix = readers.suffix(reader)
-        for name, ranking in rankings.items():
+) -> dict[str, dict[str, list[float | None]]]:
+    """Return by ranking and measure the number of each question, ``None`` if it has none.
+
+    The measures are those of ``rank_metrics`` and, with the suffix of each reader, of ``downstream``.
+    """
+    relevance = [gold_relevance(query) for query in queries]
+    measures = {}
+    for name, ranking in rankings.items():
+        by_question = [values or {} for values in rank_values(ranking, relevance, _NAMES)]
+        measures[name] = {measure: [values.get(measure) for values in by_question] for measure in MEASURES}
+        for reader, scorer in readers.scorers.items():
             answered = downstream(scorer, queries, ranking, readers.top_k)
-            for key in ("seper", "exact_match"):
-                known = [question[key] for question in answered if question[key] is not None]
-                measures[name][f"{key}{suffix}"] = round(statistics.fmean(known), 4) if known else None
-            measures[name].setdefault("questions", {})[reader] = answered
+            measures[name] |= {
+                f"{key}{readers.suffix(reader)}": [row[key] for row in answered] for key in ("seper", "exact_match")
+            }
     return measures
 
 
-def changes(before: Sequence[Mapping[str, object]], after: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Count questions by their change of SePer, from rows of ``downstream``; a change of at most 0.05 is a tie."""
-    pairs = [(old["seper"], new["seper"]) for old, new in zip(before, after, strict=True)]
-    differences = [new - old for old, new in pairs if old is not None and new is not None]
-    return {
-        "wins": sum(difference > _TIE for difference in differences),
-        "losses": sum(difference < -_TIE for difference in differences),
-        "ties": sum(abs(difference) <= _TIE for difference in differences),
-    }
+def leads(
+    measures: Mapping[str, Sequence[float | None]], other: Mapping[str, Sequence[float | None]]
+) -> dict[str, Statistic]:
+    """Return how far each measure of a ranking is ahead of that of another, over questions that both have."""
+    by_measure = {}
+    for name, values in measures.items():
+        both = [pair for pair in zip(values, other[name], strict=True) if None not in pair]
+        by_measure[name] = lead_over_questions(*np.array(both, dtype=float).reshape(-1, 2).T)
+    return by_measure
 
 
 class RankingEvaluator(BaseEvaluator):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,13 +25,14 @@ from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import plural
 from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean_or_none
 from seper_reward.types import LabeledQuery, Query
 
 from ..cards import write_card
 from ..options import RankingConfig
 from ..runs import claim_run, trainer_cache
 from .data import Questions, data_key, read_questions
-from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
+from .evaluation import RankingReaders, Rankings, leads, load_readers, measure_rankings
 from .labelling import label
 from .tables import label_statistics, measures_table, plot_ranking
 
@@ -154,29 +156,26 @@ def publish(
     """Measure rankings before and after training; save model, card with ``labels``, plot, results, ``more``."""
     folder, (train, dev, test) = run.folder, map(len, run.questions[1:])
     sides = dict(zip(("before", "after"), rankings, strict=True))
-    measures = measure_rankings(sides, run.questions.test, run.readers)
-    old, new = (measures[side].pop("questions") for side in sides)
-    moved = {reader: changes(old[reader], new[reader]) for reader in run.readers.scorers}
+    by_question = measure_rankings(sides, run.questions.test, run.readers)
     if not process_state().is_main_process:
         return
     model.save_pretrained(str(folder / "model"), create_model_card=False)
-    write_json(folder / RESULTS, {**measures, "questions": moved, "test_questions": test, **more})
-    by_question = [
-        f"SePer by question, reader {reader}: {change['wins']} rose, {change['losses']} fell, {change['ties']} same"
-        for reader, change in moved.items()
-    ]
+    measures = {side: {key: mean_or_none(values) for key, values in row.items()} for side, row in by_question.items()}
+    lead = leads(by_question["after"], by_question["before"])
+    more = {"lead": {key: asdict(value) for key, value in lead.items()}, "test_questions": test, **more}
+    write_json(folder / RESULTS, {**measures, **more})
     counts = f"{plural(train, 'question')} for training, {dev} for evaluation during training, {test} for testing."
     explained = (
         f"`seper`, `exact_match`: a reader's answers with the top {config.eval_top_k} passages; the suffix names "
-        "readers that were not used for labelling."
+        "readers that were not used for labelling. `lead`: after less before, with its 95 % interval over questions."
     )
     if config.hops > 1:
         explained += " After the first hop, the query is `QUESTION [SEP] PASSAGE` (`retrieval.next_query`)."
-    table = measures_table(measures)
+    table = measures_table({**measures, "lead": lead})
     write_card(
         [folder / "model"], f"{name.capitalize()} trained on {labels} labels", name, config, arguments,
         base=ENCODER_HUB_ID if base == EMBEDDED else base, library="sentence-transformers",
-        results="\n\n".join([counts, table, explained, *by_question]), **card,
+        results=f"{counts}\n\n{table}\n\n{explained}", **card,
     )  # fmt: skip
     plot_ranking(measures, folder / "results.svg")
     tracked.log({f"test/{side}/{key}": value for side, values in measures.items() for key, value in values.items()})
@@ -185,5 +184,4 @@ def publish(
     print(f"{table}\n")
     if measures["after"]["ndcg@10"] is None:
         print(f"{NO_MARKS}\n")
-    print("\n".join(by_question))
     print(f"model: {folder / 'model'}")

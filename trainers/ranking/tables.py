@@ -7,7 +7,8 @@ from typing import Any
 
 from seper_reward.labels.targets import evidence
 from seper_reward.reports.figures import new_figure, save_figure
-from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.reports.tables import cell, lead_text, markdown_table
+from seper_reward.statistics import Statistic
 from seper_reward.types import LabeledQuery
 
 
@@ -53,7 +54,9 @@ def label_statistics(queries: Sequence[LabeledQuery], margin: float) -> dict[str
 
 
 def _cell(value: object) -> str:
-    """Return a number as text, ``{"mean", "sd"}`` as mean ± sd."""
+    """Return a number as text, ``{"mean", "sd"}`` as mean ± sd, a lead with its interval."""
+    if isinstance(value, Statistic):
+        return lead_text(value)
     return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else cell(value)
 
 

@@ -30,7 +30,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_options
-from seper_reward.statistics import Statistic, rounded
+from seper_reward.statistics import Statistic, mean_or_none, rounded
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 from trainers.models import load_encoder
@@ -182,11 +182,13 @@ def best(labeled: LabeledQuery, k: int) -> list[int]:
 def measure(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders, first: str
 ) -> dict[str, Any]:
-    """Return ``measures`` by labeler, ``leads`` of the first one by reader, and ``questions`` by run and reader."""
-    measures = measure_rankings(rankings, queries, readers)
-    questions = {name: row.pop("questions") for name, row in measures.items()}
-    by_reader = {reader: {name: row[reader] for name, row in questions.items()} for reader in readers.scorers}
-    found = {reader: leads(rows, first) for reader, rows in by_reader.items()}
+    """Return ``measures`` by labeler, ``leads`` of the first one by reader, and ``questions``, all numbers by run."""
+    questions = measure_rankings(rankings, queries, readers)
+    measures = {name: {key: mean_or_none(values) for key, values in row.items()} for name, row in questions.items()}
+    columns = {reader: f"seper{readers.suffix(reader)}" for reader in readers.scorers}
+    found = {
+        reader: leads({name: row[key] for name, row in questions.items()}, first) for reader, key in columns.items()
+    }
     return {"measures": aggregate(measures), "leads": found, "questions": questions}
 
 
@@ -208,12 +210,12 @@ def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
     }
 
 
-def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> dict[str, dict[str, Any]]:
-    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval."""
+def leads(questions: Mapping[str, Sequence[float | None]], first: str) -> dict[str, dict[str, Any]]:
+    """Return how far ``first`` leads each other labeler in SePer by run and question, with a 95 % interval."""
     values: dict[str, Any] = {}
     for group in dict.fromkeys(map(_labeler_of, questions)):
         runs = [rows for name, rows in questions.items() if _labeler_of(name) == group]
-        measured = np.array([[row["seper"] for row in rows] for rows in runs], dtype=float)  # (S, Q), None as NaN
+        measured = np.array(runs, dtype=float)  # (S, Q), None as NaN
         values[group] = measured[0] if len(measured) == 1 else measured
     by_labeler = {}
     for group in values:

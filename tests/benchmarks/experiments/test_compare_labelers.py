@@ -39,9 +39,7 @@ def test_equal_labels_choose_the_first_one_of_the_retriever(tiny_encoder):
 
 
 def test_means_and_leads_by_hand():
-    before, after = (
-        [{"seper": value} for value in values] for values in ((0.1, 0.5, 0.9, 0.5, 0.3), (0.9, 0.52, 0.1, 0.6, None))
-    )
+    before, after = [0.1, 0.5, 0.9, 0.5, 0.3], [0.9, 0.52, 0.1, 0.6, None]
     found = aggregate({"untrained": {"mrr": 0.5}, "gold-0": {"mrr": 0.6}, "gold-1": {"mrr": 0.8}})
     assert found["gold"]["mrr"] == {"mean": 0.7, "sd": 0.1414}
     assert found["untrained"]["mrr"] == {"mean": 0.5, "sd": 0.0}
