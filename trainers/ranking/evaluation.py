@@ -116,7 +116,8 @@ def measure_rankings(
         for reader, scorer in readers.scorers.items():
             answered = downstream(scorer, queries, ranking, readers.top_k)
             measures[name] |= {
-                f"{key}{readers.suffix(reader)}": [row[key] for row in answered] for key in ("seper", "exact_match")
+                f"{key}{readers.suffix(reader)}": [answer[key] for answer in answered]
+                for key in ("seper", "exact_match")
             }
     return measures
 

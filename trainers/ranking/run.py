@@ -160,7 +160,9 @@ def publish(
     if not process_state().is_main_process:
         return
     model.save_pretrained(str(folder / "model"), create_model_card=False)
-    measures = {side: {key: mean_or_none(values) for key, values in row.items()} for side, row in by_question.items()}
+    measures = {
+        side: {key: mean_or_none(values) for key, values in columns.items()} for side, columns in by_question.items()
+    }
     lead = leads(by_question["after"], by_question["before"])
     more = {"lead": {key: asdict(value) for key, value in lead.items()}, "test_questions": test, **more}
     write_json(folder / RESULTS, {**measures, **more})
