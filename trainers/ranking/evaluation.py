@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
@@ -17,7 +16,7 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import prompt_style
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import Statistic, lead_over_questions, mean_or_none
+from seper_reward.statistics import Statistic, mean_or_none, mean_over_questions
 from seper_reward.types import Passage, Query
 
 from ..options import RankingConfig
@@ -75,8 +74,14 @@ def rank_metrics(
 
     nDCG (Järvelin and Kekäläinen, 2002) has linear gains. Arguments are those of ``rank_values``.
     """
+    return {name: mean_or_none(values) for name, values in _rank_columns(retrieved, relevance).items()}
+
+
+def _rank_columns(
+    retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]]
+) -> dict[str, list[float | None]]:
     by_question = [values or {} for values in rank_values(retrieved, relevance, _NAMES)]
-    return {name: mean_or_none([values.get(name) for values in by_question]) for name in MEASURES}
+    return {name: [values.get(name) for values in by_question] for name in MEASURES}
 
 
 def downstream(
@@ -111,8 +116,7 @@ def measure_rankings(
     relevance = [gold_relevance(query) for query in queries]
     measures = {}
     for name, ranking in rankings.items():
-        by_question = [values or {} for values in rank_values(ranking, relevance, _NAMES)]
-        measures[name] = {measure: [values.get(measure) for values in by_question] for measure in MEASURES}
+        measures[name] = _rank_columns(ranking, relevance)
         for reader, scorer in readers.scorers.items():
             answered = downstream(scorer, queries, ranking, readers.top_k)
             measures[name] |= {
@@ -126,11 +130,11 @@ def leads(
     measures: Mapping[str, Sequence[float | None]], other: Mapping[str, Sequence[float | None]]
 ) -> dict[str, Statistic]:
     """Return how far each measure of a ranking is ahead of that of another, over questions that both have."""
-    by_measure = {}
-    for name, values in measures.items():
-        both = [pair for pair in zip(values, other[name], strict=True) if None not in pair]
-        by_measure[name] = lead_over_questions(*np.array(both, dtype=float).reshape(-1, 2).T)
-    return by_measure
+    pairs = {name: zip(values, other[name], strict=True) for name, values in measures.items()}
+    return {
+        name: mean_over_questions([one - two for one, two in both if one is not None and two is not None])
+        for name, both in pairs.items()
+    }
 
 
 class RankingEvaluator(BaseEvaluator):

@@ -164,8 +164,8 @@ def publish(
         side: {key: mean_or_none(values) for key, values in columns.items()} for side, columns in by_question.items()
     }
     lead = leads(by_question["after"], by_question["before"])
-    more = {"lead": {key: asdict(value) for key, value in lead.items()}, "test_questions": test, **more}
-    write_json(folder / RESULTS, {**measures, **more})
+    compared = {**measures, "lead": {key: asdict(value) for key, value in lead.items()}}
+    write_json(folder / RESULTS, {**compared, "test_questions": test, **more})
     counts = f"{plural(train, 'question')} for training, {dev} for evaluation during training, {test} for testing."
     explained = (
         f"`seper`, `exact_match`: a reader's answers with the top {config.eval_top_k} passages; the suffix names "

@@ -182,14 +182,15 @@ def best(labeled: LabeledQuery, k: int) -> list[int]:
 def measure(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders, first: str
 ) -> dict[str, Any]:
-    """Return ``measures`` by labeler, ``leads`` of the first one by reader, and ``questions``, all numbers by run."""
+    """Return ``measures`` by labeler, ``leads`` of the first by reader, and by run all numbers of ``questions``."""
     questions = measure_rankings(rankings, queries, readers)
     measures = {name: {key: mean_or_none(values) for key, values in row.items()} for name, row in questions.items()}
     columns = {reader: f"seper{readers.suffix(reader)}" for reader in readers.scorers}
     found = {
         reader: leads({name: row[key] for name, row in questions.items()}, first) for reader, key in columns.items()
     }
-    return {"measures": aggregate(measures), "leads": found, "questions": questions}
+    ids = [query.id for query in queries]
+    return {"measures": aggregate(measures), "leads": found, "questions": questions, "ids": ids}
 
 
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
