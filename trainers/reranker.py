@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
         with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
-        before = rank_by(retriever, questions.test, config.eval_top_k, config.hops)
+        before = rank_by(retriever, questions.test, max(config.top_k, config.eval_top_k), config.hops)
         publish(
             run, config, arguments, tracked, model, (before, rerank(model, before, questions.test, config.hops)),
             {"labels": statistics, "seconds": seconds, "log": history},

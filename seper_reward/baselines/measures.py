@@ -1,19 +1,32 @@
 """ΔSePer and other measures of how much a passage helps a reader."""
 
 import math
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 from seper_reward.data.answers import bleu, exact_match, expected_metric, holds_answer, rouge_l
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.rivals import question_words
 from seper_reward.evaluate.similarity import Encoder, bert_score
 from seper_reward.judge.judge import Judge
+from seper_reward.retrieval.bm25 import WORD
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Answers, Asked, Belief, Pair, UnscorableError, attempt, unwrap
 
 _RIGHT = 0.5  # least probability of a response that is right
+
+
+def question_words(question: str, text: str) -> float:
+    """Return the share of a question's distinct words that a text contains, in [0, 1], whatever their case.
+
+    Words are those of BM25: each sign of Chinese and Japanese is one.
+
+    >>> question_words("Who built the mill?", "Ida Voss built a mill.")
+    0.5
+    """
+    words, text_words = (set(re.findall(WORD, string.casefold())) for string in (question, text))
+    return len(words & text_words) / len(words) if words else 0.0
 
 
 class Gains(NamedTuple):

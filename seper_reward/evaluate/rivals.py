@@ -1,7 +1,6 @@
 """Measures of a passage without a reader, and from the numbers of a label row: pure."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,16 +8,6 @@ from seper_reward.data.answers import exact_match, holds_answer
 from seper_reward.estimators.utility import QUESTION_WEIGHT
 from seper_reward.labels.rows import SUFFIXES, evidence_of
 from seper_reward.types import Answers, LabeledQuery
-
-
-def question_words(question: str, text: str) -> float:
-    """Return the share of a question's distinct words that a text contains, in [0, 1], whatever their case.
-
-    >>> question_words("Who built the mill?", "Ida Voss built a mill.")
-    0.5
-    """
-    words, text_words = (set(re.findall(r"\w+", string.casefold())) for string in (question, text))
-    return len(words & text_words) / len(words) if words else 0.0
 
 
 def label_measures(

@@ -7,6 +7,9 @@ from seper_reward.retrieval.base import checked_top_k
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
 
+# with single digits, as in "mill 3" and "mill 5"; Chinese and Japanese have no spaces between words
+WORD = r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+"
+
 
 class BM25Retriever:
     """BM25 over a corpus in memory, by id, with English stop words and stemming; it must have a word to search for."""
@@ -46,7 +49,6 @@ class BM25Retriever:
             stopwords="en",
             # created per call: a stemmer cannot be pickled, but other processes need a copy of the retriever
             stemmer=need("Stemmer", "bm25").Stemmer("english"),
-            # with single digits, as in "mill 3" and "mill 5"; Chinese and Japanese have no spaces between words
-            token_pattern=r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+",
+            token_pattern=WORD,
             show_progress=False,
         )

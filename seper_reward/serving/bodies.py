@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Self
 
+import pydantic.dataclasses
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from seper_reward.reward.formula import RewardWeights
@@ -79,13 +80,18 @@ def _as_unicode(value: Any) -> Any:
     return value
 
 
+@pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class AskedBody(Asked):
+    """A request in ``POST /beliefs``, without unknown fields."""
+
+
 class BeliefsBody(_Body):
     """Body of ``POST /beliefs``: requests of rewards, in which an empty context is the baseline.
 
     Texts are not restricted, since an invalid text of one rollout must not refuse a whole batch.
     """
 
-    asked: Annotated[list[Asked], BeforeValidator(_as_unicode), Field(min_length=1)]
+    asked: Annotated[list[AskedBody], BeforeValidator(_as_unicode), Field(min_length=1)]
 
 
 class RolloutBody(_Body):

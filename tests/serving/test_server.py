@@ -314,6 +314,7 @@ def a_rollout(field, more=""):
         (a_rollout('"price": 1e308'), "less than or equal to"),
         (a_rollout('"price": 0', ', "\\ud800": 1'), "valid string"),
         (("/beliefs", '{"asked": []}'), ""),
+        (("/beliefs", '{"asked": [{"question": "A?", "answers": ["x"], "context": []}]}'), "context: Unexpected"),
         (("/beliefs", "{"), ""),
         (
             ("/beliefs", "{}", "text/plain"),

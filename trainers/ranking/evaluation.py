@@ -86,24 +86,20 @@ def _rank_columns(
 
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
-) -> list[dict[str, Any]]:
+) -> dict[str, list[float | None]]:
     """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions.
 
-    A question without a gold answer has ``None`` as its measures.
+    Returns SePer and the expected exact match of each question, ``None`` if it has no gold answer or is too long.
     """
     tops = [tuple(passages[:top_k]) for passages in retrieved]
     contexts = [[top] if query.answers else [] for query, top in zip(queries, tops, strict=True)]
-    beliefs = measured(scorer, queries, contexts, title="reading")
-    return [
-        {
-            "id": query.id,
-            "question": query.question,
-            "passages": [passage.id for passage in top],
-            "seper": round(result[top].seper, 6) if result else None,
-            "exact_match": round(expected_metric(result[top], query.answers, exact_match), 6) if result else None,
-        }
-        for query, top, result in zip(queries, tops, beliefs, strict=True)
-    ]
+    measures: dict[str, list[float | None]] = {"seper": [], "exact_match": []}
+    for query, top, beliefs in zip(queries, tops, measured(scorer, queries, contexts, title="reading"), strict=True):
+        belief = beliefs[top] if beliefs else None
+        measures["seper"].append(round(belief.seper, 6) if belief else None)
+        matches = round(expected_metric(belief, query.answers, exact_match), 6) if belief else None
+        measures["exact_match"].append(matches)
+    return measures
 
 
 def measure_rankings(
@@ -119,10 +115,7 @@ def measure_rankings(
         measures[name] = _rank_columns(ranking, relevance)
         for reader, scorer in readers.scorers.items():
             answered = downstream(scorer, queries, ranking, readers.top_k)
-            measures[name] |= {
-                f"{key}{readers.suffix(reader)}": [answer[key] for answer in answered]
-                for key in ("seper", "exact_match")
-            }
+            measures[name] |= {f"{key}{readers.suffix(reader)}": values for key, values in answered.items()}
     return measures
 
 
