@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.experiments.answers runs/pooled/hops/trained --top 2 --reader runs/qwen
 
-goes through the finished trainings of ``two_hops``, whose rankings are in this folder, and adds two
-measures to each question: SePer of the reader with the first passages, and the expected exact match of its responses.
+goes through the finished trainings of an experiment, whose rankings are in this folder, and adds two measures to each
+question: SePer of the reader with the first passages, and the expected exact match of its responses.
 The reader should be another than the one that labelled. Contexts that rankings have in common are measured once, and a
 stopped run resumes from ``--cache``.
 """
@@ -17,9 +17,7 @@ from seper_reward.evaluate.measuring import measured
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage
-from tests.benchmarks.experiments.query_side import TOKENS, Frame
-
-MEASURES = ("seper", "exact match")
+from tests.benchmarks.experiments.query_side import ANSWERS, TOKENS, Frame
 
 
 def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
@@ -42,7 +40,7 @@ def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
         for question in training["questions"]:
             belief = beliefs[question["id"]][_first(frame, question, top)]
             matches = expected_metric(belief, queries[question["id"]].answers, exact_match)
-            question |= dict(zip(MEASURES, (belief.seper, matches), strict=True))
+            question |= dict(zip(ANSWERS, (belief.seper, matches), strict=True))
         write_json(path, training)
 
 

@@ -19,7 +19,7 @@ Each finished training is a file, so the same command resumes.
 import argparse
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha1
 from itertools import product
@@ -61,8 +61,9 @@ UNTRAINED = "untrained"
 SEPARATOR = next_query("", [Passage("")])  # before what a second search has read
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
+ANSWERS = ("seper", "exact match")  # of a reader with the first passages, which ``answers`` adds
 _TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale, as in compare-halves.yaml
-_LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
+LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
 
 class Frame:
@@ -118,7 +119,7 @@ def may_teach(query: Query) -> bool:
 
 def may_test(query: Query) -> bool:
     """Return whether a question that was not trained on is tested."""
-    return query.metadata["set"] in _LEARNT or split_of(query.id) == "test"
+    return query.metadata["set"] in LEARNT or split_of(query.id) == "test"
 
 
 def candidates(frame: Frame) -> list[dict[str, object]]:
@@ -228,11 +229,7 @@ def train_all(
     """Train on questions of these sets, and measure the retriever of each label and seed that ``trained`` lacks."""
     learnt = {query.id for query in taught(folder) if query.metadata["set"] in sets}
     tested = [query for query in frame.queries if may_test(query) and query.id not in learnt]
-    trained.mkdir(exist_ok=True)
-    for name, seed in [(UNTRAINED, 0), *product(names, SEEDS)]:
-        path = trained / f"{name}-{seed}.json"
-        if path.is_file():
-            continue
+    for name, seed, path in unfinished(trained, names):
         began, model, rows = time.perf_counter(), load_encoder("embedded", TOKENS), []
         if name != UNTRAINED:
             labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
@@ -245,11 +242,21 @@ def train_all(
         print(f"{path.stem}: {seconds} s", flush=True)
 
 
-def table(trained: Path, first: str = LABELS[0]) -> str:
+def unfinished(
+    trained: Path, names: Sequence[str], untrained: Sequence[str] = (UNTRAINED,)
+) -> Iterator[tuple[str, int, Path]]:
+    """Return label, seed and file of each training that the folder lacks; of models without training, one seed."""
+    trained.mkdir(exist_ok=True)
+    for seed, name in [*product((0,), untrained), *product(SEEDS, names)]:
+        if not (path := trained / f"{name}-{seed}.json").is_file():
+            yield name, seed, path
+
+
+def table(trained: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndcg@10", first: str = LABELS[0]) -> str:
     """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set."""
-    values, sets = trained_values(trained, (*LABELS, UNTRAINED), MEASURES)
-    every, main = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(MEASURES)[-1]
-    chosen = {"all three": np.isin(sets, _LEARNT), **every}
+    values, sets = trained_values(trained, (*LABELS, UNTRAINED), (*measured_by, *ANSWERS))
+    every, shown = {name: sets == name for name in dict.fromkeys(sets.tolist())}, list(values[first])
+    chosen = {"all three": np.isin(sets, LEARNT), **every}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     means, by_measure, by_set = [], [], []
     for name, measures in values.items():
@@ -260,13 +267,13 @@ def table(trained: Path, first: str = LABELS[0]) -> str:
         means.append([name, *cells])
         if name != first:
             best, three = values[first], chosen["all three"]
-            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in MEASURES)])
+            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in shown)])
             pairs = [(best[main][..., places], measures[main][..., places]) for places in chosen.values()]
             by_set.append([name, *(lead(one, two) for one, two in pairs)])
     return "\n\n".join(
         [
-            markdown_table([" / ".join(MEASURES), *header], means),
-            markdown_table([f"lead of {first}, {header[0]}", *MEASURES], by_measure),
+            markdown_table([" / ".join(shown), *header], means),
+            markdown_table([f"lead of {first}, {header[0]}", *shown], by_measure),
             markdown_table([f"lead of {first} in {main}", *header], by_set),
         ]
     )
@@ -282,17 +289,21 @@ def trained_values(
 ) -> tuple[dict[str, dict[str, np.ndarray]], np.ndarray]:
     """Return each label's measures, (S, Q), of a retriever without seeds (Q,), and the sets of the questions.
 
-    Measures that a question lacks are left out.
+    Measures that a question lacks in any training are left out.
     """
-    values, sets = {}, np.array([])
-    for name in names:
-        runs = [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))]
-        if runs:
-            sets = np.array([row["set"] for row in runs[0]])
-            shared = [key for key in measured_by if all(key in row for run in runs for row in run)]
-            measures = {key: np.array([[row[key] for row in run] for run in runs]) for key in shared}
-            values[name] = measures if len(runs) > 1 else {key: rows[0] for key, rows in measures.items()}
-    return values, sets
+    runs = {name: [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))] for name in names}
+    every = [run for of_name in runs.values() for run in of_name]
+    shared = [key for key in measured_by if all(key in question for run in every for question in run)]
+    values = {
+        name: {key: np.array([[question[key] for question in run] for run in of_name]) for key in shared}
+        for name, of_name in runs.items()
+        if of_name
+    }
+    alone = {
+        name: {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in measures.items()}
+        for name, measures in values.items()
+    }
+    return alone, np.array([question["set"] for question in every[0]])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -303,7 +314,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
     made.add_argument("--times", type=float, default=1.0, help="multiplies the temperatures of all labels")
     made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
-    made.add_argument("--sets", nargs="+", choices=_LEARNT, default=_LEARNT, help="sets to train on")
+    made.add_argument("--sets", nargs="+", choices=LEARNT, default=LEARNT, help="sets to train on")
     words = made.parse_args(argv)
     trained = words.folder / words.trained
     match words.act:

@@ -17,7 +17,6 @@ retriever searches twice, the second time with the passage that it found first, 
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -31,8 +30,7 @@ from seper_reward.retrieval import Retriever, retrieve_hops
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments import query_side
-from tests.benchmarks.experiments.answers import MEASURES as ANSWERS
-from tests.benchmarks.experiments.query_side import DEPTH, SEEDS, TAUGHT, TOKENS, TOP, UNTRAINED, Frame, lead
+from tests.benchmarks.experiments.query_side import ANSWERS, DEPTH, TAUGHT, TOKENS, TOP, UNTRAINED, Frame, lead
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
 from trainers.ranking.run import teacher_rows
@@ -89,12 +87,8 @@ def train_all(frame: Frame, folder: Path) -> None:
     """Train and measure the retriever of each label and seed that the folder lacks; it searches twice."""
     labelled = {query.id for query in query_side.taught(folder)}
     tested = [query for query in two_hop_questions(frame) if query.id not in labelled]
-    texts, trained = [query.question for query in tested], folder / "trained"
-    trained.mkdir(exist_ok=True)
-    for name, seed in [*product((ONCE, UNTRAINED), (0,)), *product(LABELS, SEEDS)]:
-        path = trained / f"{name}-{seed}.json"
-        if path.is_file():
-            continue
+    texts = [query.question for query in tested]
+    for name, seed, path in query_side.unfinished(folder / "trained", LABELS, (ONCE, UNTRAINED)):
         model, rows = load_encoder("embedded", TOKENS), []
         if name not in (ONCE, UNTRAINED):
             labeled, learn_from = targets(frame, folder, name)
@@ -112,15 +106,15 @@ def table(folder: Path) -> str:
     chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     best, rows = values[LABELS[0]], []
-    common = [key for key in best if all(key in measures for measures in values.values())]
-    shown = [key for key in common if key != "recall@20"]
+    shown = [key for key in best if key != "recall@20"]
     for name, measures in values.items():
         cells = [
-            " / ".join(f"{measures[key][..., places].mean():.3f}" for key in common) for places in chosen.values()
+            " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values())
+            for places in chosen.values()
         ]
         leads = ["" if name == LABELS[0] else lead(best[key], measures[key]) for key in shown]
         rows.append([name, *cells, *leads])
-    return markdown_table([" / ".join(common), *header, *(f"lead in {name}" for name in shown)], rows)
+    return markdown_table([" / ".join(best), *header, *(f"lead in {name}" for name in shown)], rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
