@@ -118,7 +118,7 @@ def test_the_table_has_means_and_leads_by_set(tmp_path):
     values = {}
     for name, seed in [(LABELS[0], 0), (LABELS[0], 1), (UNTRAINED, 0)]:
         values[name, seed] = rng.random(50)
-        questions = [{"set": each, **dict.fromkeys(query_side.MEASURES, float(value))}
+        questions = [{"id": "q", "set": each, **dict.fromkeys(query_side.MEASURES, float(value))}
                      for each, value in zip(sets, values[name, seed], strict=True)]  # fmt: skip
         write_json(tmp_path / f"{name}-{seed}.json", {"questions": questions})
     text = " ".join(table(tmp_path).split())  # without the padding of cells

@@ -102,7 +102,10 @@ def train_all(frame: Frame, folder: Path) -> None:
 
 def table(folder: Path) -> str:
     """Return Markdown: the measures by label, of all questions and by set, and the leads of the first label."""
-    values, sets = query_side.trained_values(folder / "trained", (*LABELS, UNTRAINED, ONCE), (*_MEASURES, *ANSWERS))
+    values, questions = query_side.trained_values(
+        folder / "trained", (*LABELS, UNTRAINED, ONCE), (*_MEASURES, *ANSWERS)
+    )
+    sets = np.array([of_set for _, of_set in questions])
     chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     best, rows = values[LABELS[0]], []
