@@ -10,9 +10,9 @@ The vectors of the passages stay as they are, as with an index that cannot be ma
 question's encoder learn from the labels of its first passages in the whole corpus (query-side fine-tuning; Izacard et
 al., arXiv:2208.03299, section 3.4). So a training takes seconds, and the corpus is embedded once.
 
-Labelled and trained on are 120 questions of PopQA, and of HotpotQA and 2Wiki in the dev and test splits, since the
-embedded reader was trained on the others. Tested are all other questions of these sets, and NQ's test questions, since
-none of NQ is trained on.
+Labelled and trained on are one half of PopQA's questions, and those of HotpotQA and 2Wiki in the dev and test splits,
+since the embedded reader was trained on the others. Tested are all other questions of these sets, and NQ's test
+questions, since none of NQ is trained on.
 Each finished training is a file, so the same command resumes.
 """
 
@@ -51,7 +51,6 @@ from trainers.options import RetrieverConfig
 from trainers.ranking.losses import kl_regularized
 from trainers.ranking.run import teacher_rows
 
-TAUGHT = 120  # questions to train on
 TOP = 8  # candidates of a question
 TOKENS = 128  # of a passage, for the retriever
 DEPTH = 20  # passages per question in a ranking
@@ -128,9 +127,8 @@ def may_test(query: Query) -> bool:
 
 
 def candidates(frame: Frame) -> list[dict[str, object]]:
-    """Return the questions to label, spread over the sets, with the first passages by the untrained retriever."""
-    chosen = [query for query in frame.queries if may_teach(query)]
-    chosen = spread_by_id(chosen)[:TAUGHT]
+    """Return the questions to label with the first passages by the untrained retriever."""
+    chosen = spread_by_id([query for query in frame.queries if may_teach(query)])
     first = frame.rank(load_encoder("embedded", TOKENS), [query.question for query in chosen], TOP)
     return [candidate_row(query, passages) for query, passages in zip(chosen, first, strict=True)]
 

@@ -33,7 +33,7 @@ def frame(tmp_path, tiny_encoder, monkeypatch):
 def test_other_questions_of_the_sets_are_ordered_and_finished_trainings_kept(frame, tmp_path, capsys):
     rerankers.train_all(frame, tmp_path, ["human labels"])
     before, after = (
-        read_json(tmp_path / "trained" / f"{name}-0.json")["questions"] for name in (UNTRAINED, "human labels")
+        read_json(tmp_path / rerankers.TRAINED / f"{name}-0.json")["questions"] for name in (UNTRAINED, "human labels")
     )
     first = frame.rank(rerankers.load_encoder("embedded", 128), ["Who saw tested?"], rerankers.FIRST)
     assert [question["id"] for question in (*before, *after)] == ["tested"] * 2

@@ -30,7 +30,7 @@ from seper_reward.retrieval import Retriever, retrieve_hops
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments import query_side
-from tests.benchmarks.experiments.query_side import ANSWERS, DEPTH, TAUGHT, TOKENS, TOP, UNTRAINED, Frame, lead
+from tests.benchmarks.experiments.query_side import ANSWERS, DEPTH, TOKENS, TOP, UNTRAINED, Frame, lead
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
 from trainers.ranking.run import teacher_rows
@@ -38,6 +38,7 @@ from trainers.ranking.run import teacher_rows
 OF_SETS = ("seper_gain", "question_gain", "delta_belief", "delta_seper")
 LABELS = (*OF_SETS, "human labels", "seper_gain of singles", "bm25 of singles")
 ONCE = "untrained, one search"
+TAUGHT = 120  # questions to train on
 TEMPERATURE, RATE = 0.1, 1e-4  # of human labels the best of three pairs
 _SETS = ("hotpotqa_distractor", "2wikimultihopqa")
 Learn = Literal["singles", "paths"]
