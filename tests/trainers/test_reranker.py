@@ -104,10 +104,18 @@ def test_load_cross_encoder_is_whole_on_each_process(tiny_start, tmp_path):
     assert first == second == tiny_start.bert.embeddings.word_embeddings.weight.sum().item()
 
 
-def test_main_trains_a_reranker_that_a_retriever_distils(retriever_settings, tmp_path, tiny_encoder):
+def test_main_trains_a_reranker_that_a_retriever_distils(retriever_settings, tmp_path, tiny_encoder, monkeypatch):
+    ordered = []
+
+    def recorded(model, rankings, *rest):
+        ordered.extend(map(len, rankings))
+        return rerank(model, rankings, *rest)
+
+    monkeypatch.setattr(reranker, "rerank", recorded)
     retriever_settings += ["--limit", "12"]
     words = [*retriever_settings, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
-    assert reranker.main(words) == 0
+    assert reranker.main([*words, "--top_k", "12"]) == 0
+    assert set(ordered) == {12}  # as many as are labelled
     assert len(list((tmp_path / "reranker" / "embeddings").iterdir())) == 1  # the corpus, embedded once
     results = json.loads((tmp_path / "reranker" / "results.json").read_text())
     assert set(results) >= {"before", "after", "labels", "seconds", "log", "lead"}

@@ -259,8 +259,10 @@ def table(trained: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndc
     """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set."""
     values, questions = trained_values(trained, (*LABELS, UNTRAINED), (*measured_by, *ANSWERS))
     sets, shown = np.array([of_set for _, of_set in questions]), list(values[first])
-    three, new = np.isin(sets, LEARNT), np.array([unseen(*question) for question in questions])
-    chosen = {"all three": three, "unseen by the embedded reader": three & new}
+    three = np.isin(sets, LEARNT)
+    chosen = {"all three": three}
+    if ANSWERS[0] in shown:
+        chosen["unseen by the embedded reader"] = three & np.array([unseen(*question) for question in questions])
     chosen |= {name: sets == name for name in dict.fromkeys(sets.tolist())}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     means, by_measure, by_set = [], [], []
