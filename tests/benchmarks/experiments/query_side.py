@@ -299,18 +299,16 @@ def trained_values(
     Measures that a question lacks in any training are left out.
     """
     runs = {name: [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))] for name in names}
-    every = [run for of_name in runs.values() for run in of_name]
-    shared = [key for key in measured_by if all(key in question for run in every for question in run)]
-    values = {
-        name: {key: np.array([[question[key] for question in run] for run in of_name]) for key in shared}
-        for name, of_name in runs.items()
-        if of_name
-    }
-    alone = {
-        name: {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in measures.items()}
-        for name, measures in values.items()
-    }
-    return alone, [(question["id"], question["set"]) for question in every[0]]
+    trainings = [run for of_label in runs.values() for run in of_label]
+    shared = [key for key in measured_by if all(key in question for run in trainings for question in run)]
+    values = {}
+    for name, of_label in runs.items():
+        seeds = slice(None) if len(of_label) > 1 else 0
+        if of_label:
+            values[name] = {
+                key: np.array([[question[key] for question in run] for run in of_label])[seeds] for key in shared
+            }
+    return values, [(question["id"], question["set"]) for question in trainings[0]]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

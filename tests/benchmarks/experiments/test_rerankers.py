@@ -1,4 +1,4 @@
-"""Trainings of rerankers: what they learn, order and leave."""
+"""Trainings of rerankers: their questions, rankings and files."""
 
 import pytest
 from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -25,8 +25,8 @@ def frame(tmp_path, tiny_encoder, monkeypatch):
         for name, of_set in [("taught", "popqa"), ("tested", "popqa"), ("of NQ", "nq_oracle_bm25neg")]
     ]
     write_lines(tmp_path / "questions.jsonl", rows)
-    given = [{"text": text, "relevant": at == 1} for at, text in enumerate(TEXTS)]
-    write_lines(tmp_path / "candidates.jsonl", [{**rows[0], "passages": given}])
+    candidates = [{"text": text, "relevant": at == 1} for at, text in enumerate(TEXTS)]
+    write_lines(tmp_path / "candidates.jsonl", [{**rows[0], "passages": candidates}])
     return Frame(tmp_path)
 
 
