@@ -1,4 +1,4 @@
-"""Which labels train the better retriever? Trainings of the question's side alone, with a fixed index of passages.
+"""Which labels train the better retriever? Trainings of the question's side alone, or of all weights.
 
     python -m tests.benchmarks.experiments.pooled runs/pooled
     python -m tests.benchmarks.experiments.query_side candidates --folder runs/pooled
@@ -6,9 +6,11 @@
     python -m tests.benchmarks.experiments.query_side train --folder runs/pooled
     python -m tests.benchmarks.experiments.query_side table --folder runs/pooled
 
-The vectors of the passages stay as they are, as with an index that cannot be made again, and all weights of the
-question's encoder learn from the labels of its first passages in the whole corpus (query-side fine-tuning; Izacard et
-al., arXiv:2208.03299, section 3.4). So a training takes seconds, and the corpus is embedded once.
+With ``--weights question`` the vectors of the passages stay as they are, as with an index that cannot be made again,
+and all weights of the question's encoder learn from the labels of its first passages in the whole corpus (query-side
+fine-tuning; Izacard et al., arXiv:2208.03299, section 3.4). So a training takes seconds, and the corpus is embedded
+once. With ``--weights all`` questions and passages have one encoder, as in ``train retriever``, and each training
+embeds the corpus anew.
 
 Labelled and trained on are one half of PopQA's questions, and those of HotpotQA and 2Wiki in the dev and test splits,
 since the embedded reader was trained on the others. Tested are all other questions of these sets, and NQ's test
@@ -18,6 +20,7 @@ Each finished training is a file, so the same command resumes.
 
 import argparse
 import math
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -50,6 +53,7 @@ from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
 from trainers.ranking.losses import kl_regularized
 from trainers.ranking.run import teacher_rows
+from trainers.retriever import RetrieverArguments, train_once
 
 TOP = 8  # candidates of a question
 TOKENS = 128  # of a passage, for the retriever
@@ -96,9 +100,16 @@ class Frame:
         """Places of the passages by the end of the query of a second search that has read them."""
         return {next_query("", [passage]): place for place, passage in enumerate(self.passages)}
 
-    def rank(self, model: SentenceTransformer, questions: Sequence[str], top: int) -> list[tuple[Passage, ...]]:
-        """Return each question's best passages, best first."""
-        scores = torch.from_numpy(Embedder(model).questions(list(questions))) @ self.vectors.T
+    def embedded(self, model: SentenceTransformer) -> torch.Tensor:
+        """Return unit vectors of the passages by another model, (N, D)."""
+        return torch.from_numpy(Embedder(model).passages([passage.full_text for passage in self.passages], None))
+
+    def rank(
+        self, model: SentenceTransformer, questions: Sequence[str], top: int, vectors: torch.Tensor | None = None
+    ) -> list[tuple[Passage, ...]]:
+        """Return each question's best passages, best first, by the passages' vectors: the untrained, or these."""
+        passages = self.vectors if vectors is None else vectors
+        scores = torch.from_numpy(Embedder(model).questions(list(questions))) @ passages.T
         return [
             tuple(self.passages[place] for place in row)
             for row in scores.topk(min(top, len(self.passages))).indices.tolist()
@@ -215,6 +226,20 @@ def train(
     model.eval()
 
 
+def train_all_weights(
+    model: SentenceTransformer, labeled: Sequence[LabeledQuery], temperature: float, seed: int
+) -> None:
+    """Train a retriever in place with one encoder of questions and passages, by one round of ``train retriever``."""
+    config = RetrieverConfig(loss="kl_regularized", teacher_temperature=temperature)
+    with tempfile.TemporaryDirectory() as checkpoints:
+        arguments = RetrieverArguments(
+            output_dir=checkpoints, seed=seed, learning_rate=RATE, num_train_epochs=2, per_device_train_batch_size=8,
+            save_strategy="no",
+        )  # fmt: skip
+        train_once(model, labeled, config, arguments)
+    model.eval()
+
+
 def measured(
     rankings: Sequence[Sequence[Passage]], queries: Sequence[Query], measures: Mapping[str, str]
 ) -> list[dict[str, Any]]:
@@ -227,19 +252,30 @@ def measured(
 
 
 def train_all(
-    frame: Frame, folder: Path, trained: Path, names: Sequence[str], times: float, sets: Sequence[str]
+    frame: Frame,
+    folder: Path,
+    trained: Path,
+    names: Sequence[str],
+    times: float = 1.0,
+    sets: Sequence[str] = LEARNT,
+    weights: str = "question",
 ) -> None:
     """Train on questions of these sets, and measure the retriever of each label and seed that ``trained`` lacks."""
     learnt = {query.id for query in taught(folder) if query.metadata["set"] in sets}
     tested = [query for query in frame.queries if may_test(query) and query.id not in learnt]
     for name, seed, path in unfinished(trained, names):
-        began, model, rows = time.perf_counter(), load_encoder("embedded", TOKENS), []
+        began, model, rows, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), [], frame.vectors
         if name != UNTRAINED:
             labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
             rows = teacher_rows(labeled, RetrieverConfig())
-            train(model, frame, rows, times * _TEMPERATURES.get(name, 0.2), seed)
+            temperature = times * _TEMPERATURES.get(name, 0.2)
+            if weights == "all":
+                train_all_weights(model, labeled, temperature, seed)
+                vectors = frame.embedded(model)
+            else:
+                train(model, frame, rows, temperature, seed)
         seconds = round(time.perf_counter() - began, 1)
-        rankings = frame.rank(model, [query.question for query in tested], DEPTH)
+        rankings = frame.rank(model, [query.question for query in tested], DEPTH, vectors)
         questions = measured(rankings, tested, MEASURES)
         write_json(path, {"rows": len(rows), "seconds": seconds, "questions": questions})
         print(f"{path.stem}: {seconds} s", flush=True)
@@ -319,6 +355,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
     made.add_argument("--times", type=float, default=1.0, help="multiplies the temperatures of all labels")
     made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
+    made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
     made.add_argument("--sets", nargs="+", choices=LEARNT, default=LEARNT, help="sets to train on")
     made.add_argument("--measure", default="ndcg@10", help="measure of the leads by set in the table")
     words = made.parse_args(argv)
@@ -327,7 +364,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         case "candidates":
             write_lines(words.folder / "candidates.jsonl", candidates(Frame(words.folder)))
         case "train":
-            train_all(Frame(words.folder), words.folder, trained, words.labels, words.times, words.sets)
+            train_all(Frame(words.folder), words.folder, trained, words.labels, words.times, words.sets, words.weights)
         case _:
             print(table(trained, main=words.measure))
 

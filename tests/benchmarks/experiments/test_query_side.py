@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
+import torch
 
 from seper_reward.data.splits import split_of
 from seper_reward.retrieval import next_query
-from seper_reward.runtime.json_files import write_json, write_lines
+from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.types import Query
 from tests.benchmarks.experiments import query_side
+from tests.benchmarks.experiments.conftest import TEXTS
 from tests.benchmarks.experiments.query_side import (
     LABELS,
     UNTRAINED,
@@ -21,22 +22,9 @@ from tests.benchmarks.experiments.query_side import (
     table,
     targets,
     train,
+    train_all,
 )
 from trainers.ranking.losses import kl_regularized
-
-TEXTS = ("Sheep graze on the hill.", "Ann saw the house.", "The house was blue.", "Fog is on the lake.")
-
-
-@pytest.fixture
-def frame(tmp_path, tiny_encoder, monkeypatch):
-    monkeypatch.setattr(
-        query_side, "load_encoder", lambda name, tokens: SentenceTransformer(str(tiny_encoder), device="cpu")
-    )
-    write_lines(tmp_path / "corpus.jsonl", [{"id": str(at), "text": text} for at, text in enumerate(TEXTS)])
-    marks = [{"id": "0", "relevant": True}]
-    row = {"id": "q", "question": "Who saw it?", "answers": ["Ann"], "passages": marks, "set": "popqa"}
-    write_lines(tmp_path / "questions.jsonl", [row])
-    return Frame(tmp_path)
 
 
 def test_no_question_is_trained_on_and_tested_and_the_reader_knows_none_that_is_labelled():
@@ -80,8 +68,8 @@ def test_train_leaves_out_what_a_second_search_has_read(frame, monkeypatch):
 
 def test_measures_are_those_of_the_marks(frame):
     rankings = frame.rank(query_side.load_encoder("embedded", 128), ["Who saw it?"], 4)
-    (row,) = measured(rankings, frame.queries, query_side.MEASURES)
-    place = row["passages"].index("0")
+    (row,) = measured(rankings, frame.queries[:1], query_side.MEASURES)
+    place = row["passages"].index("1")
     assert row["recall@1"] == float(place == 0)
     assert row["recall@20"] == 1.0
     assert row["ndcg@10"] == pytest.approx(1 / math.log2(place + 2))
@@ -93,14 +81,12 @@ def test_labels_by_hand(frame, tmp_path, monkeypatch):
         "std_error": 0.1, "std_error_gain": 0.05, "answer_log_prob": -1.0, "responses": [],
     }  # fmt: skip
     passages = [
-        {"passage_id": str(at), "title": "", "text": text, "metadata": {"relevant": at == 0}, **numbers}
+        {"passage_id": str(at), "title": "", "text": text, "metadata": {"relevant": at == 1}, **numbers}
         for at, text in enumerate(TEXTS)
     ]
     bare = {"answer_log_prob": -3.0, "std_error": 0.2, "responses": []}
     row = {"id": "q", "question": "Who saw it?", "answers": ["Ann"], "baseline": bare, "passages": passages}
     monkeypatch.setattr(query_side, "read_label_rows", lambda folder: {"x": row})
-    given = [{"text": text, "relevant": at == 0} for at, text in enumerate(TEXTS)]
-    write_lines(tmp_path / "candidates.jsonl", [{**row, "passages": given}])
 
     def found(name):
         (labeled,) = targets(frame, tmp_path, name)
@@ -110,7 +96,24 @@ def test_labels_by_hand(frame, tmp_path, monkeypatch):
     assert found("likelihood") == ((2.0,) * 4, (0.0,) * 4)
     assert found("contains x bm25") == ((0.0, 1.0, 0.0, 0.0), (0.0,) * 4)
     assert found("bm25")[0][1] == 1.0  # the one passage with a word of the question that is no stop word
-    assert found("human labels") == ((1.0, 0.0, 0.0, 0.0), (0.0,) * 4)
+    assert found("human labels") == ((0.0, 1.0, 0.0, 0.0), (0.0,) * 4)
+
+
+@pytest.mark.parametrize("weights", ["question", "all"])
+def test_other_questions_are_ranked_by_what_was_trained(frame, tmp_path, monkeypatch, weights):
+    vectors, rank = [], Frame.rank
+
+    def spied(frame, model, questions, top, passages):
+        vectors.append(passages)
+        return rank(frame, model, questions, top, passages)
+
+    monkeypatch.setattr(Frame, "rank", spied)
+    train_all(frame, tmp_path, tmp_path / "trained", ["human labels"], weights=weights)
+    trained = read_json(tmp_path / "trained" / "human labels-0.json")
+    assert trained["rows"] == 1
+    assert "tested" in [question["id"] for question in trained["questions"]]
+    assert torch.equal(vectors[0], frame.vectors)
+    assert torch.equal(vectors[1], frame.vectors) == (weights == "question")
 
 
 def test_the_table_has_means_and_leads_by_set(tmp_path):
