@@ -17,7 +17,6 @@ from tests.test_docs import COMMANDS, flags, invocations, named_settings
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
-EXPERIMENTS = ROOT / "tests/benchmarks/experiments/configs"
 LAUNCHES = {
     "one_gpu": {"num_processes": 1, "num_machines": 1},
     "eight_gpus": {"num_processes": 8, "num_machines": 1, "multi_gpu": True},
@@ -88,17 +87,16 @@ def test_commands_in_comments_exist():
 
 def config_class(path):
     """Return the class of settings of ours that a recipe's file has."""
-    from tests.benchmarks.experiments.compare_labelers import CompareConfig
     from trainers.options import RECIPE_OPTIONS
     from trainers.policy_task import PolicyTaskConfig
 
     recipes = {name: kinds[0] for name, kinds in RECIPE_OPTIONS.items()}
-    named = recipes | {"compare": CompareConfig, "policy": PolicyTaskConfig, "reward": options.RewardOptions}
+    named = recipes | {"policy": PolicyTaskConfig, "reward": options.RewardOptions}
     for name, command in find_commands().items():
         if command.options:
             named[name.rpartition(" ")[2]] = command.options
     folder = (path.parent.parent if path.parent.name == "configs" else path.parent).name
-    kind = path.stem if folder in ("baselines", "experiments", "tables") else folder
+    kind = path.stem if folder in ("baselines", "tables") else folder
     return named.get(kind) or named[kind.partition("-")[0]]
 
 
@@ -106,7 +104,7 @@ def config_class(path):
     "path",
     [
         path
-        for path in (*sorted(CONFIGS.rglob("*.yaml")), *sorted(EXPERIMENTS.glob("*.yaml")))
+        for path in sorted(CONFIGS.rglob("*.yaml"))
         if path.parent.name != "accelerate" and path.name != "grpo.yaml"  # which TRL reads
     ],
     ids=lambda path: str(path.relative_to(ROOT)),

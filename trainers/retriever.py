@@ -22,7 +22,7 @@ from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_options
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import LabeledQuery
 
 from .models import load_encoder
 from .options import RetrieverConfig, RetrieverDefaults
@@ -84,14 +84,9 @@ def train_rounds(
     run: RankingRun,
     config: RetrieverConfig,
     arguments: RetrieverArguments,
-    pool: list[Query] | None = None,
-    learn: Callable[..., list[dict[str, float]]] | None = None,
     log: Callable[[Mapping[str, object]], None] = lambda numbers: None,
 ) -> SentenceTransformer:
-    """Run the unfinished rounds, the first with the candidates in ``pool`` if given; return the trained model.
-
-    ``learn`` has the arguments of ``train_once``, the default. All processes must call this together.
-    """
+    """Run the unfinished rounds; return the trained model. All processes must call this together."""
     model = load_encoder(config.model, config.max_seq_length)
     labeler = labeler_for(config, run.scorer)
     claim_ranking_run(config, arguments, run.questions, labeler, model)
@@ -101,8 +96,7 @@ def train_rounds(
             with stopwatch(seconds, "retrieval"):
                 embeddings = run.embeddings if number == 1 else None  # those of later weights are used once
                 retriever = partial(DenseRetriever, model, run.questions.corpus, share=True, cache_dir=embeddings)
-                if pool is None or number > 1:
-                    pool = propose(config, run.questions.train, retriever)
+                pool = propose(config, run.questions.train, retriever)
             with stopwatch(seconds, "labelling"):
                 labeled, statistics, column = label_pool(run, config, labeler, pool)
             log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
@@ -110,7 +104,7 @@ def train_rounds(
             evaluator = RankingEvaluator(model, run.questions.corpus, measured, config.hops) if measured else None
             with stopwatch(seconds, "training"):
                 round_arguments = replace(arguments, output_dir=str(folder / "checkpoints"))
-                history = (learn or train_once)(model, labeled, config, round_arguments, evaluator)
+                history = train_once(model, labeled, config, round_arguments, evaluator)
             log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
             done = {"label": column, "labels": statistics, "seconds": seconds, "log": history}
             together(partial(_save_round, folder, model, done))

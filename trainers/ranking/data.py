@@ -36,10 +36,13 @@ class Questions(NamedTuple):
 
 
 def read_questions(config: RankingConfig) -> Questions:
-    """Read the questions, and split them."""
+    """Read the questions, and split them; without a corpus, it is their own passages."""
     needed = needs_answers(config.labeler, by_question=not (config.on_servers or config.set_options))
     queries, corpus = read_source(config.input, config.corpus, config, answers_needed=needed)
-    return questions_by_split(spread(queries, config.limit), corpus, config)
+    queries = spread(queries, config.limit)
+    if corpus is None:
+        corpus, queries = pool_passages(queries)
+    return Questions(corpus, **split_questions(queries, config, config.input))
 
 
 def read_source(
@@ -52,15 +55,6 @@ def read_source(
         first = loaded.rejected[0]
         print(f"{plural(len(loaded.rejected), 'row')} cannot be used; {first.where}: {first.reason}", file=sys.stderr)
     return loaded.queries, None if loaded.corpus is None else dict(loaded.corpus)
-
-
-def questions_by_split(
-    queries: Sequence[Query], corpus: dict[str, Passage] | None, config: RankingConfig
-) -> Questions:
-    """Split the questions; without a corpus, it is their own passages."""
-    if corpus is None:
-        corpus, queries = pool_passages(queries)
-    return Questions(corpus, **split_questions(queries, config, config.input))
 
 
 def data_key(questions: Questions) -> str:

@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
@@ -38,7 +38,6 @@ from .tables import label_statistics, measures_table, plot_ranking
 
 RESULTS = "results.json"
 RESOLUTION = 0.1  # labels are rounded to multiples of it: smaller differences are noise
-Config = TypeVar("Config", bound=RankingConfig)
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {
     "eval_readers", "eval_top_k", "cache", "device",
@@ -57,9 +56,7 @@ class RankingRun(NamedTuple):
     readers: RankingReaders
 
 
-def begin(
-    config: Config, arguments: BaseTrainingArguments, read: Callable[[Config], Questions] = read_questions
-) -> RankingRun:
+def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun:
     """Read the questions; load the labelling scorer, with a cache (default: in the run's folder), and all readers."""
     folder = Path(arguments.output_dir)
     fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
@@ -69,7 +66,7 @@ def begin(
             "rank and be saved; launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
         )
     parse_labeler(config.labeler)  # raises before models are loaded
-    questions = read(config)
+    questions = read_questions(config)
     scorer = SePerScorer.from_pretrained(config, seed=arguments.seed, cache=config.cache or trainer_cache(folder))
     return RankingRun(folder, folder / "embeddings", questions, scorer, load_readers(config, scorer))
 
@@ -86,10 +83,6 @@ def label_pool(
     chosen = config.label if config.labeler == DELTA_SEPER else None
     labeled, column = label(labeler, pool, chosen, run.folder / LABELS)
     return labeled, label_statistics(labeled, POSITIVE), column
-
-
-class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an error
-    """No question has labels that differ enough to learn from."""
 
 
 def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
@@ -115,7 +108,7 @@ def teacher_rows(queries: Sequence[LabeledQuery], config: RankingConfig) -> list
             passages = [passage.full_text for passage in labeled.query.passages]
             rows.append({"query": labeled.query.question, "passages": passages, "labels": targets.tolist()})
     if not rows:
-        raise NothingToLearn(
+        raise ValueError(
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}) and "
             f"by more than min_spread={config.min_spread}, got none of {len(queries)}; raise heterogeneity, lower "
             "min_spread, or check the labels"

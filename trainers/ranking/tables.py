@@ -15,23 +15,22 @@ from seper_reward.types import LabeledQuery
 def measures_table(columns: Mapping[str, Mapping[str, object]]) -> str:
     """Return a Markdown table with one row per number of the first name, and one column per name."""
     first = next(iter(columns.values()))
-    keys = [key for key, value in first.items() if value is None or _center(value) is not None]
+    keys = [key for key, value in first.items() if value is None or isinstance(value, (int, float))]
     return markdown_table(
         ["", *columns], [[key, *(_cell(column.get(key)) for column in columns.values())] for key in keys]
     )
 
 
 def plot_ranking(rankings: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Plot measures of rankings, numbers or ``{"mean", "sd"}`` by ranking and measure, as bars side by side."""
+    """Plot measures by ranking and name as bars side by side."""
     first = next(iter(rankings.values()))
-    measures = [name for name, value in first.items() if _center(value) is not None]
+    measures = [name for name, value in first.items() if isinstance(value, (int, float))]
     figure = new_figure(2 + 0.9 * len(measures), 4)
     axes = figure.subplots()
     width = 0.8 / len(rankings)
     for number, (name, means) in enumerate(rankings.items()):
         places = [at + width * (number - (len(rankings) - 1) / 2) for at in range(len(measures))]
-        errors = [means[key]["sd"] if isinstance(means[key], Mapping) else 0.0 for key in measures]
-        axes.bar(places, [_center(means[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
+        axes.bar(places, [means[key] or 0.0 for key in measures], width=0.95 * width, label=name)
     axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(rankings), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
@@ -54,17 +53,7 @@ def label_statistics(queries: Sequence[LabeledQuery], margin: float) -> dict[str
 
 
 def _cell(value: object) -> str:
-    """Return a number as text, ``{"mean", "sd"}`` as mean ± sd, a lead with its interval."""
-    if isinstance(value, Statistic):
-        return lead_text(value)
-    return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else cell(value)
-
-
-def _center(value: object) -> float | None:
-    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
-    if isinstance(value, Mapping):
-        return value.get("mean")
-    return float(value) if isinstance(value, (int, float)) else None
+    return lead_text(value) if isinstance(value, Statistic) else cell(value)
 
 
 def _share(values: Sequence[float]) -> float:

@@ -1,5 +1,7 @@
 """A small folder of an experiment with trainings."""
 
+from pathlib import Path
+
 import pytest
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
@@ -11,7 +13,7 @@ SETS = {"taught": "popqa", "tested": "popqa", "of NQ": "nq_oracle_bm25neg"}
 
 
 @pytest.fixture
-def frame(tmp_path, tiny_encoder, monkeypatch):
+def frame(tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> query_side.Frame:
     """Corpus, candidates and questions in ``tmp_path``; tiny models, and one seed."""
     for module in (query_side, rerankers):
         monkeypatch.setattr(module, "load_encoder", lambda *_: SentenceTransformer(str(tiny_encoder), device="cpu"))

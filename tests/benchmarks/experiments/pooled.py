@@ -1,10 +1,10 @@
-"""Pool the shared question sets into one file of questions and one corpus, for retrievers that are tested on halves.
+"""Pool the shared question sets into one file of questions and one corpus.
 
     python -m tests.benchmarks.experiments.pooled runs/pooled
 
-The corpus has each passage of the four sets once. Questions of NQ, which the retriever knows, are only trained on
-(``train_only``); questions whose answer is yes or no are left out. With ``--retrievers``, a table has the recall of
-each, of 200 questions per set, and the lead of the last one over the others.
+The corpus has each passage of the four sets once. Questions whose answer is yes or no are left out. With
+``--retrievers``, a table has the recall of each, of 200 questions per set, and the lead of the last one over the
+others.
 """
 
 import argparse
@@ -32,9 +32,8 @@ def pooled(sets: Sequence[str] = SETS) -> tuple[list[dict[str, object]], list[di
     """Return the rows of questions, which have their relevant passages, and of the corpus."""
     queries: list[Query] = []
     for name in sets:
-        metadata = {"set": name, "train_only": name == SETS[0]}
         read = read_queries(SHARED / "qa" / f"{name}.jsonl.gz").queries
-        queries += [replace(query, metadata=metadata) for query in read]
+        queries += [replace(query, metadata={"set": name}) for query in read]
     corpus, queries = pool_passages(queries)
     questions: list[dict[str, object]] = [
         {

@@ -65,7 +65,7 @@ SEPARATOR = next_query("", [Passage("")])  # before what a second search has rea
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
 ANSWERS = ("seper", "exact match")  # of a reader with the first passages, which ``answers`` adds
-_TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale, as in compare-halves.yaml
+_TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale
 LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
 
