@@ -84,7 +84,7 @@ def train_rounds(
     run: RankingRun,
     config: RetrieverConfig,
     arguments: RetrieverArguments,
-    log: Callable[[Mapping[str, object]], None] = lambda numbers: None,
+    log: Callable[[Mapping[str, object]], None],
 ) -> SentenceTransformer:
     """Run the unfinished rounds; return the trained model. All processes must call this together."""
     model = load_encoder(config.model, config.max_seq_length)
@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return rank_by(retriever, run.questions.test, config.eval_top_k, config.hops)
 
     with tracked_run(config, arguments, "retriever") as tracked:
-        model = train_rounds(run, config, arguments, log=tracked.log)
+        model = train_rounds(run, config, arguments, tracked.log)
         before = ranked(load_encoder(config.model, config.max_seq_length), run.embeddings)
         rounds = [read_json(run.folder / f"round-{number + 1}" / "round.json") for number in range(config.rounds)]
         publish(

@@ -219,7 +219,7 @@ def test_label_leaves_out_a_question_without_a_number(tmp_path, capsys):
             return LabeledQuery(query, (math.nan if query.id == "b" else 1 / 3,), (0.1,))
 
     queries = [Query(name, "Who?", ("Ann",), (Passage("x", id="1"),)) for name in "abc"]
-    found, column = label(Broken(), [*queries, Query("none", "Who?", ("Ann",))], path=tmp_path / "labels.jsonl")
+    found, column = label(Broken(), [*queries, Query("none", "Who?", ("Ann",))], None, tmp_path / "labels.jsonl")
     assert column == "broken"
     assert [(row.query, row.labels) for row in found] == [(queries[at], (0.333333,)) for at in (0, 2)]
     assert [row["id"] for row in read_lines(tmp_path / "labels.jsonl")] == ["a", "c"]

@@ -43,12 +43,12 @@ def _with(query: Query, retrieved: Sequence[Passage], keep_own: bool) -> Query:
 
 
 def label(
-    labeler: PassageLabeler, queries: Sequence[Query], column: str | None = None, path: Path | None = None
+    labeler: PassageLabeler, queries: Sequence[Query], column: str | None, path: Path
 ) -> tuple[list[LabeledQuery], str]:
     """Return the queries with labels, without those that cannot be labelled, and the labels' field in the rows.
 
     The scorer's cache has the reader's work of earlier rounds and of a killed run. ``column`` is the field to learn
-    from (default: ``recommended_label``); ``path`` is a file for the rows. All processes must call this together.
+    from (``None``: ``recommended_label``); the rows are written to ``path``. All processes must call this together.
     """
     row_queries, rows = [], []
     for query, labeled in label_all(labeler, [query for query in queries if query.passages]):
@@ -62,7 +62,7 @@ def label(
         else:
             row_queries.append(query)
             rows.append(result)
-    if path is not None and process_state().is_main_process:
+    if process_state().is_main_process:
         write_lines(path, rows, default=str)
     column = column or recommended_label(rows)
     # from the rows, whose labels are rounded; the responses would fill the memory
