@@ -226,18 +226,27 @@ def train(
     model.eval()
 
 
-def train_all_weights(
-    model: SentenceTransformer, labeled: Sequence[LabeledQuery], temperature: float, seed: int
-) -> None:
-    """Train a retriever in place with one encoder of questions and passages, by one round of ``train retriever``."""
-    config = RetrieverConfig(loss="kl_regularized", teacher_temperature=temperature)
+def learn(
+    model: SentenceTransformer,
+    frame: Frame,
+    labeled: Sequence[LabeledQuery],
+    config: RetrieverConfig,
+    weights: str,
+    seed: int,
+    rate: float = RATE,
+) -> torch.Tensor:
+    """Train the question's side of a retriever or all its weights in place; return the passages' vectors."""
+    if weights == "question":
+        train(model, frame, teacher_rows(labeled, config), config.teacher_temperature, seed, rate)
+        return frame.vectors
     with tempfile.TemporaryDirectory() as checkpoints:
         arguments = RetrieverArguments(
-            output_dir=checkpoints, seed=seed, learning_rate=RATE, num_train_epochs=2, per_device_train_batch_size=8,
+            output_dir=checkpoints, seed=seed, learning_rate=rate, num_train_epochs=2, per_device_train_batch_size=8,
             save_strategy="no",
         )  # fmt: skip
         train_once(model, labeled, config, arguments)
     model.eval()
+    return frame.embedded(model)
 
 
 def measured(
@@ -267,13 +276,10 @@ def train_all(
         began, model, rows, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), [], frame.vectors
         if name != UNTRAINED:
             labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
-            rows = teacher_rows(labeled, RetrieverConfig())
             temperature = times * _TEMPERATURES.get(name, 0.2)
-            if weights == "all":
-                train_all_weights(model, labeled, temperature, seed)
-                vectors = frame.embedded(model)
-            else:
-                train(model, frame, rows, temperature, seed)
+            config = RetrieverConfig(loss="kl_regularized", teacher_temperature=temperature)
+            rows = teacher_rows(labeled, config)
+            vectors = learn(model, frame, labeled, config, weights, seed)
         seconds = round(time.perf_counter() - began, 1)
         rankings = frame.rank(model, [query.question for query in tested], DEPTH, vectors)
         questions = measured(rankings, tested, MEASURES)

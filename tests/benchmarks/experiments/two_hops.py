@@ -9,9 +9,10 @@
     python -m tests.benchmarks.experiments.two_hops table --folder runs/pooled
 
 The same command with another ``--label`` labels by ``question_gain``, ``delta_belief`` or ``delta_seper``. As in
-``query_side``, the question's side alone learns, with a fixed index of the corpus. Trained on are 120 questions of
-HotpotQA and 2Wiki with two relevant passages, in the dev and test splits; tested are all other such questions. A
-retriever searches twice, the second time with the passage that it found first, and so do its rivals.
+``query_side``, the question's side alone learns, with a fixed index of the corpus, or with ``--weights all`` both
+sides. Trained on are 120 questions of HotpotQA and 2Wiki with two relevant passages, in the dev and test splits;
+tested are all other such questions. A retriever searches twice, the second time with the passage that it found first,
+and so do its rivals.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import gold_relevance
@@ -47,13 +49,14 @@ _MEASURES = {"recall@2": "R@2", "recall@5": "R@5", "recall@20": "R@20"}
 
 @dataclass(frozen=True)
 class _QuerySide(Retriever):
-    """Ranks the frame's fixed passages by the vectors that a model gives to questions."""
+    """Ranks the frame's passages by the vectors that a model gives to questions."""
 
     frame: Frame
     model: SentenceTransformer
+    vectors: torch.Tensor | None = None  # of the passages, if not those of the untrained retriever
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        return self.frame.rank(self.model, questions, top_k)
+        return self.frame.rank(self.model, questions, top_k, self.vectors)
 
 
 def two_hop_questions(frame: Frame) -> list[Query]:
@@ -84,28 +87,28 @@ def targets(frame: Frame, folder: Path, name: str) -> tuple[list[LabeledQuery], 
     return taught, "singles"
 
 
-def train_all(frame: Frame, folder: Path) -> None:
+def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], weights: str) -> None:
     """Train and measure the retriever of each label and seed that the folder lacks; it searches twice."""
     labelled = {query.id for query in query_side.taught(folder)}
     tested = [query for query in two_hop_questions(frame) if query.id not in labelled]
     texts = [query.question for query in tested]
-    for name, seed, path in query_side.unfinished(folder / "trained", LABELS, (ONCE, UNTRAINED)):
-        model, rows = load_encoder("embedded", TOKENS), []
+    for name, seed, path in query_side.unfinished(trained, names, (ONCE, UNTRAINED)):
+        model, rows, vectors = load_encoder("embedded", TOKENS), [], frame.vectors
         if name not in (ONCE, UNTRAINED):
             labeled, learn_from = targets(frame, folder, name)
-            config = RetrieverConfig(learn_from=learn_from, labeler="gold")
+            config = RetrieverConfig(
+                loss="kl_regularized", teacher_temperature=TEMPERATURE, learn_from=learn_from, labeler="gold"
+            )
             rows = teacher_rows(labeled, config)
-            query_side.train(model, frame, rows, TEMPERATURE, seed, RATE)
-        rankings = retrieve_hops(_QuerySide(frame, model), texts, 1 if name == ONCE else 2, DEPTH)
+            vectors = query_side.learn(model, frame, labeled, config, weights, seed, RATE)
+        rankings = retrieve_hops(_QuerySide(frame, model, vectors), texts, 1 if name == ONCE else 2, DEPTH)
         write_json(path, {"rows": len(rows), "questions": query_side.measured(rankings, tested, _MEASURES)})
         print(path.stem, len(rows), flush=True)
 
 
-def table(folder: Path) -> str:
+def table(trained: Path) -> str:
     """Return Markdown: the measures by label, of all questions and by set, and the leads of the first label."""
-    values, questions = query_side.trained_values(
-        folder / "trained", (*LABELS, UNTRAINED, ONCE), (*_MEASURES, *ANSWERS)
-    )
+    values, questions = query_side.trained_values(trained, (*LABELS, UNTRAINED, ONCE), (*_MEASURES, *ANSWERS))
     sets = np.array([of_set for _, of_set in questions])
     chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
@@ -126,16 +129,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("act", choices=["candidates", "train", "table"])
     made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
+    made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
+    made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
+    made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
     words = made.parse_args(argv)
     hops = words.folder / "hops"
     hops.mkdir(exist_ok=True)
+    trained = hops / words.trained
     match words.act:
         case "candidates":
             write_lines(hops / "candidates.jsonl", candidates(Frame(words.folder)))
         case "train":
-            train_all(Frame(words.folder), hops)
+            train_all(Frame(words.folder), hops, trained, words.labels, words.weights)
         case _:
-            print(table(hops))
+            print(table(trained))
 
 
 if __name__ == "__main__":
