@@ -329,7 +329,7 @@ def test_train_once_on_paths_learns_a_second_hop(tmp_path, tiny_encoder):
     def found(learn_from, hops):
         model = SentenceTransformer(str(tiny_encoder), device="cpu")
         sets = "none" if learn_from == "singles" else "conditional"
-        config = RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False)
+        config = RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False, teacher_temperature=0.2)
         arguments = retriever.RetrieverArguments(
             output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
             eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,
