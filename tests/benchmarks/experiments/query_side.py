@@ -10,7 +10,7 @@ With ``--weights question`` the vectors of the passages stay as they are, as wit
 and all weights of the question's encoder learn from the labels of its first passages in the whole corpus (query-side
 fine-tuning; Izacard et al., arXiv:2208.03299, section 3.4). So a training takes seconds, and the corpus is embedded
 once. With ``--weights all`` questions and passages have one encoder, as in ``train retriever``, and each training
-embeds the corpus anew.
+embeds the corpus again.
 
 Labelled and trained on are one half of PopQA's questions, and those of HotpotQA and 2Wiki in the dev and test splits,
 since the embedded reader was trained on the others. Tested are all other questions of these sets, and NQ's test
@@ -234,11 +234,15 @@ def learn(
     weights: str,
     seed: int,
     rate: float = RATE,
-) -> torch.Tensor:
-    """Train the question's side of a retriever or all its weights in place; return the passages' vectors."""
+) -> tuple[int, torch.Tensor]:
+    """Train the question's side of a retriever or all its weights in place; return the number of lists, and vectors.
+
+    The vectors are those of the passages.
+    """
+    rows = teacher_rows(labeled, config)
     if weights == "question":
-        train(model, frame, teacher_rows(labeled, config), config.teacher_temperature, seed, rate)
-        return frame.vectors
+        train(model, frame, rows, config.teacher_temperature, seed, rate)
+        return len(rows), frame.vectors
     with tempfile.TemporaryDirectory() as checkpoints:
         arguments = RetrieverArguments(
             output_dir=checkpoints, seed=seed, learning_rate=rate, num_train_epochs=2, per_device_train_batch_size=8,
@@ -246,7 +250,7 @@ def learn(
         )  # fmt: skip
         train_once(model, labeled, config, arguments)
     model.eval()
-    return frame.embedded(model)
+    return len(rows), frame.embedded(model)
 
 
 def measured(
@@ -273,17 +277,16 @@ def train_all(
     learnt = {query.id for query in taught(folder) if query.metadata["set"] in sets}
     tested = [query for query in frame.queries if may_test(query) and query.id not in learnt]
     for name, seed, path in unfinished(trained, names):
-        began, model, rows, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), [], frame.vectors
+        began, model, lists, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), 0, frame.vectors
         if name != UNTRAINED:
             labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
             temperature = times * _TEMPERATURES.get(name, 0.2)
             config = RetrieverConfig(loss="kl_regularized", teacher_temperature=temperature)
-            rows = teacher_rows(labeled, config)
-            vectors = learn(model, frame, labeled, config, weights, seed)
+            lists, vectors = learn(model, frame, labeled, config, weights, seed)
         seconds = round(time.perf_counter() - began, 1)
         rankings = frame.rank(model, [query.question for query in tested], DEPTH, vectors)
         questions = measured(rankings, tested, MEASURES)
-        write_json(path, {"rows": len(rows), "seconds": seconds, "questions": questions})
+        write_json(path, {"rows": lists, "seconds": seconds, "questions": questions})
         print(f"{path.stem}: {seconds} s", flush=True)
 
 

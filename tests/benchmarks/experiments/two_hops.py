@@ -35,7 +35,6 @@ from tests.benchmarks.experiments import query_side
 from tests.benchmarks.experiments.query_side import ANSWERS, DEPTH, TOKENS, TOP, UNTRAINED, Frame, lead
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
-from trainers.ranking.run import teacher_rows
 
 OF_SETS = ("seper_gain", "question_gain", "delta_belief", "delta_seper")
 LABELS = (*OF_SETS, "human labels", "seper_gain of singles", "bm25 of singles")
@@ -93,17 +92,16 @@ def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], w
     tested = [query for query in two_hop_questions(frame) if query.id not in labelled]
     texts = [query.question for query in tested]
     for name, seed, path in query_side.unfinished(trained, names, (ONCE, UNTRAINED)):
-        model, rows, vectors = load_encoder("embedded", TOKENS), [], frame.vectors
+        model, lists, vectors = load_encoder("embedded", TOKENS), 0, frame.vectors
         if name not in (ONCE, UNTRAINED):
             labeled, learn_from = targets(frame, folder, name)
             config = RetrieverConfig(
                 loss="kl_regularized", teacher_temperature=TEMPERATURE, learn_from=learn_from, labeler="gold"
             )
-            rows = teacher_rows(labeled, config)
-            vectors = query_side.learn(model, frame, labeled, config, weights, seed, RATE)
+            lists, vectors = query_side.learn(model, frame, labeled, config, weights, seed, RATE)
         rankings = retrieve_hops(_QuerySide(frame, model, vectors), texts, 1 if name == ONCE else 2, DEPTH)
-        write_json(path, {"rows": len(rows), "questions": query_side.measured(rankings, tested, _MEASURES)})
-        print(path.stem, len(rows), flush=True)
+        write_json(path, {"rows": lists, "questions": query_side.measured(rankings, tested, _MEASURES)})
+        print(path.stem, lists, flush=True)
 
 
 def table(trained: Path) -> str:
