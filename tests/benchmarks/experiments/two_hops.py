@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
     made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
-    made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
+    made.add_argument("--trained", default="trained", help="folder of the trainings, in hops of --folder")
     words = made.parse_args(argv)
     hops = words.folder / "hops"
     hops.mkdir(exist_ok=True)
