@@ -147,9 +147,9 @@ class RetrieverConfig(RankingConfig):
         "without a label keep their rank at the start of the round).",
     )
     teacher_temperature: Positive = setting(
-        0.5,
-        "Number that divides labels in the loss, > 0; the smaller, the further the model moves. Labels by seper_gain "
-        "differ by about 2 in a question.",
+        1.0,
+        "Temperature of the labels in the loss, > 0, in mean standard deviations of a question's labels, so that it "
+        "suits labels of any scale; the smaller, the further the model moves.",
     )
     max_seq_length: Count | None = setting(
         None,

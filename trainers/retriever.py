@@ -33,6 +33,7 @@ from .ranking.run import (
     RankingRun,
     begin,
     claim_ranking_run,
+    label_temperature,
     label_pool,
     labeler_for,
     publish,
@@ -72,7 +73,7 @@ def train_once(
         model=model,
         args=arguments if evaluator else replace(arguments, eval_strategy="no"),
         train_dataset=Dataset.from_list(rows),
-        loss=ListLoss(model, config.teacher_temperature, reference=config.loss == "kl_regularized"),
+        loss=ListLoss(model, label_temperature(rows, config), reference=config.loss == "kl_regularized"),
         evaluator=evaluator,
         data_collator=collator,
     )

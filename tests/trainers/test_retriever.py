@@ -305,6 +305,13 @@ def test_teacher_rows_have_texts_as_the_reader_sees_them():
     assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it.", "Sheep."], "labels": [0.5, 0.0]}]
 
 
+def test_the_temperature_of_labels_is_relative_to_their_deviations():
+    config, labels = RetrieverConfig(teacher_temperature=2.0), [(0.0, 1.0), (3.0, 3.0, 6.0, 6.0)]
+    rows, scaled = ([{"labels": [times * one for one in row]} for row in labels] for times in (1, 10))
+    assert run.label_temperature(rows, config) == 2.0  # deviations .5 and 1.5
+    assert run.label_temperature(scaled, config) == 20.0
+
+
 def test_teacher_rows_of_two_hops(capsys):
     labeled = two_hops()
     paths = {"sets": "conditional", "learn_from": "paths", "shrink": False}
@@ -329,7 +336,7 @@ def test_train_once_on_paths_learns_a_second_hop(tmp_path, tiny_encoder):
     def found(learn_from, hops):
         model = SentenceTransformer(str(tiny_encoder), device="cpu")
         sets = "none" if learn_from == "singles" else "conditional"
-        config = RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False, teacher_temperature=0.2)
+        config = RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False, teacher_temperature=0.5)
         arguments = retriever.RetrieverArguments(
             output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
             eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,

@@ -1,6 +1,7 @@
 """Parts shared by runs of retriever and reranker: arguments, rows to learn, comparison, and output files."""
 
 import os
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -29,7 +30,7 @@ from seper_reward.statistics import mean_or_none
 from seper_reward.types import LabeledQuery, Query
 
 from ..cards import write_card
-from ..options import RankingConfig
+from ..options import RankingConfig, RetrieverConfig
 from ..runs import claim_run, trainer_cache
 from .data import Questions, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, leads, load_readers, measure_rankings
@@ -117,6 +118,11 @@ def teacher_rows(queries: Sequence[LabeledQuery], config: RankingConfig) -> list
         lists = "questions by hop" if config.learn_from == "paths" else "questions"
         print(f"{len(rows)} of {len(queries)} {lists} have labels to learn from", file=sys.stderr)
     return rows
+
+
+def label_temperature(rows: Sequence[Mapping[str, Any]], config: RetrieverConfig) -> float:
+    """Return the number that divides the labels of ``teacher_rows`` in the loss."""
+    return config.teacher_temperature * statistics.fmean(statistics.pstdev(row["labels"]) for row in rows)
 
 
 def claim_ranking_run(

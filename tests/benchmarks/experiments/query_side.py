@@ -52,7 +52,7 @@ from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
 from trainers.ranking.losses import kl_regularized
-from trainers.ranking.run import teacher_rows
+from trainers.ranking.run import label_temperature, teacher_rows
 from trainers.retriever import RetrieverArguments, train_once
 
 TOP = 8  # candidates of a question
@@ -65,7 +65,6 @@ SEPARATOR = next_query("", [Passage("")])  # before what a second search has rea
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
 ANSWERS = ("seper", "exact match")  # of a reader with the first passages, which ``answers`` adds
-_TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale
 LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
 
@@ -241,7 +240,7 @@ def learn(
     """
     rows = teacher_rows(labeled, config)
     if weights == "question":
-        train(model, frame, rows, config.teacher_temperature, seed, rate)
+        train(model, frame, rows, label_temperature(rows, config), seed, rate)
         return len(rows), frame.vectors
     with tempfile.TemporaryDirectory() as checkpoints:
         arguments = RetrieverArguments(
@@ -269,7 +268,7 @@ def train_all(
     folder: Path,
     trained: Path,
     names: Sequence[str],
-    times: float = 1.0,
+    temperature: float = RetrieverConfig.teacher_temperature,
     sets: Sequence[str] = LEARNT,
     weights: str = "question",
 ) -> None:
@@ -280,7 +279,6 @@ def train_all(
         began, model, lists, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), 0, frame.vectors
         if name != UNTRAINED:
             labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
-            temperature = times * _TEMPERATURES.get(name, 0.2)
             config = RetrieverConfig(loss="kl_regularized", teacher_temperature=temperature)
             lists, vectors = learn(model, frame, labeled, config, weights, seed)
         seconds = round(time.perf_counter() - began, 1)
@@ -362,7 +360,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("act", choices=["candidates", "train", "table"])
     made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
-    made.add_argument("--times", type=float, default=1.0, help="multiplies the temperatures of all labels")
+    made.add_argument("--temperature", type=float, default=1.0, help="as teacher_temperature of train retriever")
     made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
     made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
     made.add_argument("--sets", nargs="+", choices=LEARNT, default=LEARNT, help="sets to train on")
@@ -373,7 +371,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         case "candidates":
             write_lines(words.folder / "candidates.jsonl", candidates(Frame(words.folder)))
         case "train":
-            train_all(Frame(words.folder), words.folder, trained, words.labels, words.times, words.sets, words.weights)
+            train_all(Frame(words.folder), words.folder, trained, words.labels, words.temperature, words.sets, words.weights)
         case _:
             print(table(trained, main=words.measure))
 
