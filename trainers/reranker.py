@@ -1,7 +1,7 @@
 """Fine-tune a cross-encoder on labels of a retriever's candidates.
 
 seper-reward train reranker --config configs/reranker/demo.yaml
-seper-reward train retriever --labeler runs/reranker/model --teacher_temperature 1 ...   # distils it
+seper-reward train retriever --labeler runs/reranker/model ...   # distils it
 """
 
 import sys

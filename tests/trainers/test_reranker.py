@@ -121,8 +121,8 @@ def test_main_trains_a_reranker_that_a_retriever_distils(retriever_settings, tmp
     assert set(results) >= {"before", "after", "labels", "seconds", "log", "lead"}
     folder = tmp_path / "reranker" / "model"
     assert "Reranker trained on seper_gain labels" in (folder / "README.md").read_text()
-    distilled = ["--labeler", str(folder), "--teacher_temperature", "1.0"]
-    assert retriever.main([*retriever_settings, *distilled, "--output_dir", str(tmp_path / "distilled")]) == 0
+    distilled = ["--labeler", str(folder), "--output_dir", str(tmp_path / "distilled")]
+    assert retriever.main([*retriever_settings, *distilled]) == 0
     row = load_labels(tmp_path / "distilled").labeled()[0]  # the field of the labels is named after the folder
     score = CrossEncoder(str(folder), device="cpu").predict(
         [(row.query.question, row.query.passages[0].full_text)], activation_fn=torch.nn.Identity()

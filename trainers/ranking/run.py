@@ -122,7 +122,7 @@ def teacher_rows(queries: Sequence[LabeledQuery], config: RankingConfig) -> list
 
 def label_temperature(rows: Sequence[Mapping[str, Any]], config: RetrieverConfig) -> float:
     """Return the number that divides the labels of ``teacher_rows`` in the loss."""
-    return config.teacher_temperature * statistics.fmean(statistics.pstdev(row["labels"]) for row in rows)
+    return config.teacher_temperature * statistics.fmean(statistics.pstdev(question["labels"]) for question in rows)
 
 
 def claim_ranking_run(

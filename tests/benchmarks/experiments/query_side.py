@@ -268,7 +268,7 @@ def train_all(
     folder: Path,
     trained: Path,
     names: Sequence[str],
-    temperature: float = RetrieverConfig.teacher_temperature,
+    config: RetrieverConfig,
     sets: Sequence[str] = LEARNT,
     weights: str = "question",
 ) -> None:
@@ -279,7 +279,6 @@ def train_all(
         began, model, lists, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), 0, frame.vectors
         if name != UNTRAINED:
             labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
-            config = RetrieverConfig(loss="kl_regularized", teacher_temperature=temperature)
             lists, vectors = learn(model, frame, labeled, config, weights, seed)
         seconds = round(time.perf_counter() - began, 1)
         rankings = frame.rank(model, [query.question for query in tested], DEPTH, vectors)
@@ -360,9 +359,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("act", choices=["candidates", "train", "table"])
     made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
-    made.add_argument("--temperature", type=float, default=1.0, help="as teacher_temperature of train retriever")
     made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
     made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
+    made.add_argument("--loss", default="kl_regularized", help="as of train retriever, with --weights all")
     made.add_argument("--sets", nargs="+", choices=LEARNT, default=LEARNT, help="sets to train on")
     made.add_argument("--measure", default="ndcg@10", help="measure of the leads by set in the table")
     words = made.parse_args(argv)
@@ -371,7 +370,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         case "candidates":
             write_lines(words.folder / "candidates.jsonl", candidates(Frame(words.folder)))
         case "train":
-            train_all(Frame(words.folder), words.folder, trained, words.labels, words.temperature, words.sets, words.weights)
+            config, frame = RetrieverConfig(loss=words.loss), Frame(words.folder)
+            train_all(frame, words.folder, trained, words.labels, config, words.sets, words.weights)
         case _:
             print(table(trained, main=words.measure))
 

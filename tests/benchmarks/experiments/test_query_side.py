@@ -24,6 +24,7 @@ from tests.benchmarks.experiments.query_side import (
     train,
     train_all,
 )
+from trainers.options import RetrieverConfig
 from trainers.ranking.losses import kl_regularized
 
 
@@ -108,7 +109,7 @@ def test_other_questions_are_ranked_by_what_was_trained(frame, tmp_path, monkeyp
         return rank(frame, model, questions, top, passages)
 
     monkeypatch.setattr(Frame, "rank", spied)
-    train_all(frame, tmp_path, tmp_path / "trained", ["human labels"], weights=weights)
+    train_all(frame, tmp_path, tmp_path / "trained", ["human labels"], RetrieverConfig(), weights=weights)
     trained = read_json(tmp_path / "trained" / "human labels-0.json")
     assert trained["rows"] == 1
     assert "tested" in [question["id"] for question in trained["questions"]]
