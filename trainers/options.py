@@ -141,10 +141,10 @@ class RetrieverConfig(RankingConfig):
     rounds: Count = setting(
         1, "Number of rounds, >= 1: each retrieves with the current weights, labels new passages, and trains."
     )
-    loss: Literal["reverse_kl", "kl_regularized"] = setting(
-        "reverse_kl",
-        "Loss: reverse_kl (over a question's candidates) or kl_regularized (over all passages in the batch; those "
-        "without a label keep their rank at the start of the round).",
+    loss: Literal["kl_regularized", "reverse_kl"] = setting(
+        "kl_regularized",
+        "Loss: kl_regularized (over all passages in the batch; those without a label keep their rank at the start of "
+        "the round) or reverse_kl (over a question's candidates alone).",
     )
     teacher_temperature: Positive = setting(
         1.0,

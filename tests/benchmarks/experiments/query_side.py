@@ -361,7 +361,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
     made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
     made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
-    made.add_argument("--loss", default="kl_regularized", help="as of train retriever, with --weights all")
+    made.add_argument("--loss", default=RetrieverConfig.loss, help="as of train retriever, with --weights all")
     made.add_argument("--sets", nargs="+", choices=LEARNT, default=LEARNT, help="sets to train on")
     made.add_argument("--measure", default="ndcg@10", help="measure of the leads by set in the table")
     words = made.parse_args(argv)

@@ -95,9 +95,7 @@ def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], w
         model, lists, vectors = load_encoder("embedded", TOKENS), 0, frame.vectors
         if name not in (ONCE, UNTRAINED):
             labeled, learn_from = targets(frame, folder, name)
-            config = RetrieverConfig(
-                loss="kl_regularized", teacher_temperature=TEMPERATURE, learn_from=learn_from, labeler="gold"
-            )
+            config = RetrieverConfig(teacher_temperature=TEMPERATURE, learn_from=learn_from, labeler="gold")
             lists, vectors = query_side.learn(model, frame, labeled, config, weights, seed, RATE)
         rankings = retrieve_hops(_QuerySide(frame, model, vectors), texts, 1 if name == ONCE else 2, DEPTH)
         write_json(path, {"rows": lists, "questions": query_side.measured(rankings, tested, _MEASURES)})
