@@ -232,7 +232,6 @@ def learn(
     config: RetrieverConfig,
     weights: str,
     seed: int,
-    rate: float = RATE,
 ) -> tuple[int, torch.Tensor]:
     """Train the question's side of a retriever or all its weights in place; return the number of lists, and vectors.
 
@@ -240,11 +239,11 @@ def learn(
     """
     rows = teacher_rows(labeled, config)
     if weights == "question":
-        train(model, frame, rows, label_temperature(rows, config), seed, rate)
+        train(model, frame, rows, label_temperature(rows, config), seed)
         return len(rows), frame.vectors
     with tempfile.TemporaryDirectory() as checkpoints:
         arguments = RetrieverArguments(
-            output_dir=checkpoints, seed=seed, learning_rate=rate, num_train_epochs=2, per_device_train_batch_size=8,
+            output_dir=checkpoints, seed=seed, learning_rate=RATE, num_train_epochs=2, per_device_train_batch_size=8,
             save_strategy="no",
         )  # fmt: skip
         train_once(model, labeled, config, arguments)

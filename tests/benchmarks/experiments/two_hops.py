@@ -9,10 +9,9 @@
     python -m tests.benchmarks.experiments.two_hops table --folder runs/pooled
 
 The same command with another ``--label`` labels by ``question_gain``, ``delta_belief`` or ``delta_seper``. As in
-``query_side``, the question's side alone learns, with a fixed index of the corpus, or with ``--weights all`` both
-sides. Trained on are 120 questions of HotpotQA and 2Wiki with two relevant passages, in the dev and test splits;
-tested are all other such questions. A retriever searches twice, the second time with the passage that it found first,
-and so do its rivals.
+``query_side``, the question's side alone learns, with a fixed index of the corpus. Trained on are 120 questions of
+HotpotQA and 2Wiki with two relevant passages, in the dev and test splits; tested are all other such questions. A
+retriever searches twice, the second time with the passage that it found first, and so do its rivals.
 """
 
 import argparse
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import gold_relevance
@@ -35,6 +33,7 @@ from tests.benchmarks.experiments import query_side
 from tests.benchmarks.experiments.query_side import ANSWERS, DEPTH, TOKENS, TOP, UNTRAINED, Frame, lead
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
+from trainers.ranking.run import label_temperature, teacher_rows
 
 OF_SETS = ("seper_gain", "question_gain", "delta_belief", "delta_seper")
 LABELS = (*OF_SETS, "human labels", "seper_gain of singles", "bm25 of singles")
@@ -52,10 +51,9 @@ class _QuerySide(Retriever):
 
     frame: Frame
     model: SentenceTransformer
-    vectors: torch.Tensor | None = None  # of the passages, if not those of the untrained retriever
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        return self.frame.rank(self.model, questions, top_k, self.vectors)
+        return self.frame.rank(self.model, questions, top_k)
 
 
 def two_hop_questions(frame: Frame) -> list[Query]:
@@ -86,20 +84,21 @@ def targets(frame: Frame, folder: Path, name: str) -> tuple[list[LabeledQuery], 
     return taught, "singles"
 
 
-def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], weights: str) -> None:
+def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str]) -> None:
     """Train and measure the retriever of each label and seed that the folder lacks; it searches twice."""
     labelled = {query.id for query in query_side.taught(folder)}
     tested = [query for query in two_hop_questions(frame) if query.id not in labelled]
     texts = [query.question for query in tested]
     for name, seed, path in query_side.unfinished(trained, names, (ONCE, UNTRAINED)):
-        model, lists, vectors = load_encoder("embedded", TOKENS), 0, frame.vectors
+        model, rows = load_encoder("embedded", TOKENS), []
         if name not in (ONCE, UNTRAINED):
             labeled, learn_from = targets(frame, folder, name)
             config = RetrieverConfig(teacher_temperature=TEMPERATURE, learn_from=learn_from, labeler="gold")
-            lists, vectors = query_side.learn(model, frame, labeled, config, weights, seed, RATE)
-        rankings = retrieve_hops(_QuerySide(frame, model, vectors), texts, 1 if name == ONCE else 2, DEPTH)
-        write_json(path, {"rows": lists, "questions": query_side.measured(rankings, tested, _MEASURES)})
-        print(path.stem, lists, flush=True)
+            rows = teacher_rows(labeled, config)
+            query_side.train(model, frame, rows, label_temperature(rows, config), seed, RATE)
+        rankings = retrieve_hops(_QuerySide(frame, model), texts, 1 if name == ONCE else 2, DEPTH)
+        write_json(path, {"rows": len(rows), "questions": query_side.measured(rankings, tested, _MEASURES)})
+        print(path.stem, len(rows), flush=True)
 
 
 def table(trained: Path) -> str:
@@ -126,7 +125,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("act", choices=["candidates", "train", "table"])
     made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
-    made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
     made.add_argument("--trained", default="trained", help="folder of the trainings, in hops of --folder")
     words = made.parse_args(argv)
     hops = words.folder / "hops"
@@ -136,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         case "candidates":
             write_lines(hops / "candidates.jsonl", candidates(Frame(words.folder)))
         case "train":
-            train_all(Frame(words.folder), hops, trained, words.labels, words.weights)
+            train_all(Frame(words.folder), hops, trained, words.labels)
         case _:
             print(table(trained))
 
