@@ -148,8 +148,8 @@ class RetrieverConfig(RankingConfig):
     )
     teacher_temperature: Positive = setting(
         1.0,
-        "Temperature of the labels in the loss, > 0, in mean standard deviations of a question's labels, so that it "
-        "suits labels of any scale; the smaller, the further the model moves.",
+        "Temperature of the labels in the loss, > 0, in mean standard deviations of a question's labels of any scale; "
+        "the smaller, the further the model moves.",
     )
     max_seq_length: Count | None = setting(
         None,

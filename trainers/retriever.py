@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from sentence_transformers import (
@@ -22,7 +23,6 @@ from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_options
-from seper_reward.types import LabeledQuery
 
 from .models import load_encoder
 from .options import RetrieverConfig, RetrieverDefaults
@@ -55,13 +55,12 @@ class RetrieverArguments(ThisMachine, RetrieverDefaults, SentenceTransformerTrai
 
 def train_once(
     model: SentenceTransformer,
-    labeled: Sequence[LabeledQuery],
+    rows: list[dict[str, Any]],
     config: RetrieverConfig,
     arguments: SentenceTransformerTrainingArguments,
     evaluator: RankingEvaluator | None = None,
 ) -> list[dict[str, float]]:
-    """Train the model in place on one round's labels, from the last checkpoint if there is one; return the log."""
-    rows = teacher_rows(labeled, config)
+    """Train the model in place on ``teacher_rows``, from the last checkpoint if there is one; return the log."""
     model.to(arguments.device)
     before = vectors_by_text(model, rows) if config.loss == "kl_regularized" else None
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
@@ -105,7 +104,7 @@ def train_rounds(
             evaluator = RankingEvaluator(model, run.questions.corpus, measured, config.hops) if measured else None
             with stopwatch(seconds, "training"):
                 round_arguments = replace(arguments, output_dir=str(folder / "checkpoints"))
-                history = train_once(model, labeled, config, round_arguments, evaluator)
+                history = train_once(model, teacher_rows(labeled, config), config, round_arguments, evaluator)
             log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
             done = {"label": column, "labels": statistics, "seconds": seconds, "log": history}
             together(partial(_save_round, folder, model, done))

@@ -341,7 +341,7 @@ def test_train_once_on_paths_learns_a_second_hop(tmp_path, tiny_encoder):
             output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
             eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,
         )  # fmt: skip
-        retriever.train_once(model, [labeled], config, arguments)
+        retriever.train_once(model, run.teacher_rows([labeled], config), config, arguments)
         by_model = DenseRetriever(model, corpus)
         return [[each.id for each in rank_by(by_model, [labeled.query], hops=count)[0]] for count in hops]
 

@@ -228,27 +228,23 @@ def train(
 def learn(
     model: SentenceTransformer,
     frame: Frame,
-    labeled: Sequence[LabeledQuery],
+    rows: list[dict[str, Any]],
     config: RetrieverConfig,
     weights: str,
     seed: int,
-) -> tuple[int, torch.Tensor]:
-    """Train the question's side of a retriever or all its weights in place; return the number of lists, and vectors.
-
-    The vectors are those of the passages.
-    """
-    rows = teacher_rows(labeled, config)
+) -> torch.Tensor:
+    """Train the question's side of a retriever or all its weights in place; return the passages' vectors."""
     if weights == "question":
         train(model, frame, rows, label_temperature(rows, config), seed)
-        return len(rows), frame.vectors
+        return frame.vectors
     with tempfile.TemporaryDirectory() as checkpoints:
         arguments = RetrieverArguments(
             output_dir=checkpoints, seed=seed, learning_rate=RATE, num_train_epochs=2, per_device_train_batch_size=8,
             save_strategy="no",
         )  # fmt: skip
-        train_once(model, labeled, config, arguments)
+        train_once(model, rows, config, arguments)
     model.eval()
-    return len(rows), frame.embedded(model)
+    return frame.embedded(model)
 
 
 def measured(
@@ -275,14 +271,15 @@ def train_all(
     learnt = {query.id for query in taught(folder) if query.metadata["set"] in sets}
     tested = [query for query in frame.queries if may_test(query) and query.id not in learnt]
     for name, seed, path in unfinished(trained, names):
-        began, model, lists, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), 0, frame.vectors
+        began, model, rows, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), [], frame.vectors
         if name != UNTRAINED:
             labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
-            lists, vectors = learn(model, frame, labeled, config, weights, seed)
+            rows = teacher_rows(labeled, config)
+            vectors = learn(model, frame, rows, config, weights, seed)
         seconds = round(time.perf_counter() - began, 1)
         rankings = frame.rank(model, [query.question for query in tested], DEPTH, vectors)
         questions = measured(rankings, tested, MEASURES)
-        write_json(path, {"rows": lists, "seconds": seconds, "questions": questions})
+        write_json(path, {"rows": len(rows), "seconds": seconds, "questions": questions})
         print(f"{path.stem}: {seconds} s", flush=True)
 
 
