@@ -119,7 +119,7 @@ easy-marks: setup $(EASY:%=runs/marks/scored/%.jsonl)  ## the same on given cand
 runs/marks/scored/%.jsonl: | setup
 	$(BIN)/python -m tests.benchmarks.labels score $(QA)/$*.jsonl.gz $@
 
-results: demo marks easy-marks  ## measure the tables of docs/results.md again, into runs/results; then policy-qwen (hours)
+results: demo marks easy-marks  ## measure the tables of docs/results.md again, into runs/results
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 # hours each on 2 cores; they go on where they were stopped
