@@ -5,19 +5,17 @@
 goes through the finished trainings of an experiment, whose rankings are in this folder, and adds two measures to each
 question: SePer of the reader with the first passages, and the expected exact match of its responses.
 The reader should be another than the one that labelled. Contexts that rankings have in common are measured once, and a
-stopped run resumes from ``--cache``.
+stopped run resumes, both from ``--cache``.
 """
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from seper_reward.data.answers import exact_match, expected_metric
-from seper_reward.evaluate.measuring import measured
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage
-from tests.benchmarks.experiments.query_side import ANSWERS, TOKENS, Frame
+from tests.benchmarks.experiments.query_side import TOKENS, Frame
+from trainers.ranking.evaluation import downstream
 
 
 def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
@@ -25,27 +23,17 @@ def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
 
     Raises ``ValueError`` if the reader cannot read a question: the means of the table are of all of them.
     """
-    trainings = {path: read_json(path) for path in sorted(trained.glob("*.json"))}
     queries = {query.id: query for query in frame.queries}
-    contexts: dict[str, list[tuple[Passage, ...]]] = {}
-    for training in trainings.values():
-        for question in training["questions"]:
-            contexts.setdefault(question["id"], []).append(_first(frame, question, top))
-    chosen = [queries[name] for name in contexts]
-    by_question = dict(zip(contexts, measured(scorer, chosen, list(contexts.values())), strict=True))
-    beliefs = {name: by_context for name, by_context in by_question.items() if by_context is not None}
-    if unread := sorted(by_question.keys() - beliefs):
-        raise ValueError(f"expected a reader that can read all questions, got too long ones: {', '.join(unread)}")
-    for path, training in trainings.items():
-        for question in training["questions"]:
-            belief = beliefs[question["id"]][_first(frame, question, top)]
-            matches = expected_metric(belief, queries[question["id"]].answers, exact_match)
-            question |= dict(zip(ANSWERS, (belief.seper, matches), strict=True))
+    for path in sorted(trained.glob("*.json")):
+        training = read_json(path)
+        questions = training["questions"]
+        rankings = [[frame.corpus[name] for name in question["passages"]] for question in questions]
+        measures = downstream(scorer, [queries[question["id"]] for question in questions], rankings, top)
+        if unread := [one["id"] for one, seper in zip(questions, measures["seper"], strict=True) if seper is None]:
+            raise ValueError(f"expected a reader that can read all questions, got too long ones: {', '.join(unread)}")
+        for question, *values in zip(questions, *measures.values(), strict=True):
+            question |= dict(zip(measures, values, strict=True))
         write_json(path, training)
-
-
-def _first(frame: Frame, question: dict[str, list[str]], top: int) -> tuple[Passage, ...]:
-    return tuple(frame.corpus[name] for name in question["passages"][:top])
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -64,7 +64,7 @@ UNTRAINED = "untrained"
 SEPARATOR = next_query("", [Passage("")])  # before what a second search has read
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
-ANSWERS = ("seper", "exact match")  # of a reader with the first passages, which ``answers`` adds
+ANSWERS = ("seper", "exact_match")  # of a reader with the first passages, which ``answers`` adds
 LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
 
