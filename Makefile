@@ -86,14 +86,16 @@ SPLIT  := test
 LIMIT  := 1000
 SHOWN  := retriever bm25 "contains x bm25" question_gain delta_seper seper_gain
 MARKED := runs/marks/$(NAME)-$(SPLIT)
+SHOWS  := runs/marks/$(NAME)_$(SPLIT)
 BENCH  := python -m tests.benchmarks
 RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_counterfactual.jsonl.gz
+RESULT_planted_ramdocs := seper-reward evaluate counterfactual --file $(QA)/ramdocs.jsonl.gz
 RESULT_people          := seper-reward evaluate judge --file ../shared/data/evouna/NQ.json.gz
 RESULT_traps           := seper-reward evaluate judge --file runs/texts.jsonl tests/benchmarks/judge/equivalence.jsonl --threshold 0.5
-RESULT_attack          := $(BENCH).answer_attack --seeds 4
+RESULT_attack          := $(BENCH).answer_attack --seeds 1
 RESULT_estimators      := $(BENCH).estimators
 RESULT_speed           := $(BENCH).sampling --reference_contexts 3
-RESULTS := planted people traps attack estimators speed
+RESULTS := planted planted_ramdocs people traps attack estimators speed
 
 # The candidates of $(HARD) are the first passages of a retriever where it errs. A measured set is not measured again.
 # Another reader: make marks READER="--reader runs/qwen" NAME=qwen; then make marks READ_BY=runs/marks/qwen-test adds its SePer
@@ -102,24 +104,29 @@ marks: setup  ## compare labels and rivals with human labels on a retriever's ow
 	for set in $(HARD); do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $(QA)/$$set.jsonl.gz --split $(SPLIT) --limit $(LIMIT) \
 	  --cache runs/marks/$(NAME).sqlite --output_dir $(MARKED)/$$set $(READER) || exit 1; done
 	$(BIN)/seper-reward evaluate labels --labels $(HARD:%=$(MARKED)/%) $(if $(READ_BY),--read_by $(HARD:%=$(READ_BY)/%)) --json $(MARKED)-hard.json
-	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json > runs/marks/$(NAME)_hard.md
-	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json $(SHOWN) > runs/marks/$(NAME)_readme.md
-	$(BIN)/python -m tests.benchmarks.labels candidates $(HARD:%=$(MARKED)/%) > runs/marks/$(NAME)_candidates_$(SPLIT).md
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json > $(SHOWS)_hard.md
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json $(SHOWN) > $(SHOWS)_readme.md
+	$(BIN)/python -m tests.benchmarks.labels candidates $(HARD:%=$(MARKED)/%) > $(SHOWS)_candidates.md
 
 easy-marks: setup $(EASY:%=runs/marks/scored/%.jsonl)  ## the same on given candidates and in new fields
 	for set in $(EASY:%=runs/marks/scored/%) tests/benchmarks/new_fields; do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $$set.jsonl \
 	  --split $$(case $$set in (tests/*) echo all;; (*) echo $(SPLIT);; esac) --limit 40 --cache runs/marks/$(NAME).sqlite \
 	  --output_dir $(MARKED)/$$(basename $$set) $(READER) || exit 1; done
 	$(BIN)/seper-reward evaluate labels --labels $(EASY:%=$(MARKED)/%) --json $(MARKED)-easy.json
-	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-easy.json $(SHOWN) > runs/marks/$(NAME)_easy.md
-	$(BIN)/python -m tests.benchmarks.labels positives $(EASY:%=$(MARKED)/%) > runs/marks/$(NAME)_positives.md
-	$(BIN)/python -m tests.benchmarks.labels positives $(MARKED)/new_fields > runs/marks/$(NAME)_fields.md
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-easy.json $(SHOWN) > $(SHOWS)_easy.md
+	$(BIN)/python -m tests.benchmarks.labels positives $(EASY:%=$(MARKED)/%) > $(SHOWS)_positives.md
+	$(BIN)/python -m tests.benchmarks.labels positives $(MARKED)/new_fields > $(SHOWS)_fields.md
 
 # with the retriever's score, as hard candidates have it
 runs/marks/scored/%.jsonl: | setup
 	$(BIN)/python -m tests.benchmarks.labels score $(QA)/$*.jsonl.gz $@
 
-results: demo marks easy-marks  ## measure the tables of docs/results.md again, into runs/results
+results: demo  ## measure the tables of docs/results.md again, into runs/results and runs/marks
+	$(MAKE) marks READER="--reader runs/qwen" NAME=qwen
+	$(MAKE) marks READ_BY=runs/marks/qwen-test
+	$(MAKE) marks SPLIT=dev
+	$(MAKE) easy-marks
+	$(MAKE) easy-marks SPLIT=dev
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 # hours each on 2 cores; they go on where they were stopped

@@ -18,12 +18,14 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.evaluate.labels import area, of_best
 from seper_reward.labels.rows import DELTA_SEPER, evidence_of, labeled_queries, read_label_rows
 from seper_reward.labels.targets import GRADES, grade
+from seper_reward.options import POSITIVE
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.json_files import read_json, write_lines
-from seper_reward.statistics import Statistic
+from seper_reward.statistics import Statistic, rounded
 from seper_reward.types import LabeledQuery
 
 _WEIGHTS = (0.1, 0.25, 0.35, 0.5, 0.75, 1.0)
+_DEFAULT = "delta_belief + 0.5 gain"
 _MARGINS = (0.2, 0.3, 0.4, 0.5)
 _TOKENS = 128  # of a passage, as in the hard candidates
 Label = Callable[[Mapping[str, np.ndarray]], np.ndarray]
@@ -62,6 +64,9 @@ def choices() -> dict[str, Label]:
         "delta_belief · exp((gain - best gain) / 4)": lambda row: row["b"] * np.exp((row["q"] - row["q"].max()) / 4),
         "evidence of seper_gain": lambda row: row["e"],
         "delta_belief · exp(gain - best gain)": lambda row: row["b"] * np.exp(row["q"] - row["q"].max()),
+        "posterior of (log(SePer + .03) + log p(answer)) / 2 + 2 gain": lambda row: _softmax(
+            (np.log(row["s"] + 0.03) + row["a"]) / 2 + 2 * row["q"]
+        ),
         "evidence of question_gain": lambda row: _softmax(2 * row["q"]),
     }
 
@@ -71,25 +76,28 @@ def rows_of(folder: str) -> list[tuple[dict[str, np.ndarray], list[bool]]]:
 
     def columns(row: LabeledQuery) -> dict[str, np.ndarray]:
         names = {"b": "delta_belief", "d": DELTA_SEPER, "q": "question_gain", "s": "seper", "a": "answer_log_prob"}
-        found = {key: np.array([each[name] for each in row.details]) for key, name in names.items()}
-        return {**found, "e": np.array(evidence_of(row.details, "seper_gain"))}
+        fields = {key: np.array([passage[name] for passage in row.details]) for key, name in names.items()}
+        return {**fields, "e": np.array(evidence_of(row.details, "seper_gain"))}
 
     return [(columns(row), relevance_of(row.query)) for row in labeled_queries(read_label_rows(folder), DELTA_SEPER)]
 
 
 def candidates_table(*folders: str) -> str:
-    """Return AUC within a question / share of best passages that are relevant, by candidate and folder."""
+    """Return AUC within a question / share of best passages that are relevant, by candidate and folder, and leads."""
     sets = [rows_of(folder) for folder in folders]
+    scores = {name: [_scores(label, rows) for rows in sets] for name, label in candidates().items()}
     lines = []
-    for name, label in candidates().items():
-        areas = [np.nanmean([area(label(row), marks) for row, marks in rows]) for rows in sets]
-        best = [np.mean([of_best(label(row), marks) for row, marks in rows if any(marks)]) for rows in sets]
-        cells = [f"{one:.3f} / {other:.3f}" for one, other in zip(areas, best, strict=True)]
-        lines.append([name, *cells, f"{np.mean(areas):.3f} / {np.mean(best):.3f}"])
-    return markdown_table(
-        ["candidate", *(f"{Path(each).name} ({len(rows)})" for each, rows in zip(folders, sets, strict=True)), "mean"],
-        lines,
-    )
+    for name, by_set in scores.items():
+        means = [np.nanmean(of_set, axis=0) for of_set in by_set]
+        leads = [of_set - default for of_set, default in zip(by_set, scores[_DEFAULT], strict=True)]
+        cells = [f"{one:.3f} / {other:.3f}" for one, other in [*means, np.mean(means, axis=0)]]
+        intervals = (
+            [] if name == _DEFAULT else [_mean_ratio([_ones(lead[:, part]) for lead in leads]) for part in (0, 1)]
+        )
+        lines.append([name, *cells, *intervals])
+    header = [f"{Path(folder).name} ({len(rows)})" for folder, rows in zip(folders, sets, strict=True)]
+    leads_over = [f"lead over {_DEFAULT}: {part}" for part in ("AUC", "best")]
+    return markdown_table(["candidate", *header, "mean", *leads_over], lines)
 
 
 def positives_table(*folders: str) -> str:
@@ -99,28 +107,38 @@ def positives_table(*folders: str) -> str:
     for name, label in choices().items():
         cells = []
         for margin in _MARGINS:
-            found = [_counts([(label(row), marks) for row, marks in rows], margin) for rows in sets]
-            cells.append(" / ".join(f"{np.nanmean(column):.3f}" for column in zip(*found, strict=True)))
-        lines.append([name, *cells])
-    return markdown_table(["precision / recall / others of grade 3", *(f"from {each:g}" for each in _MARGINS)], lines)
+            counts = [_counts([(label(row), marks) for row, marks in rows], margin) for rows in sets]
+            cells.append(" / ".join(f"{np.nanmean(column):.3f}" for column in zip(*counts, strict=True)))
+        chosen = [
+            np.array(
+                [[np.sum(marks, where=label(row) >= POSITIVE), np.sum(label(row) >= POSITIVE)] for row, marks in rows]
+            )
+            for rows in sets
+        ]
+        lines.append([name, *cells, _mean_ratio(chosen)])
+    header = [*(f"from {margin:g}" for margin in _MARGINS), f"precision from {POSITIVE:g}"]
+    return markdown_table(["precision / recall / others of grade 3", *header], lines)
 
 
 def agreement_table(path: str, *shown: str) -> str:
     """Return a table from the JSON file of ``evaluate labels``; of the measures ``shown`` it has no leads."""
-    found = read_json(Path(path))
-    folders, means = found["folders"], found["means"]
+    agreement = read_json(Path(path))
+    folders, means = agreement["folders"], agreement["means"]
     names = [name for name in shown or means["measures"] if name in means["measures"]]
     parts = {"within": "AUC", "best": "best"} | ({"seper": "SePer"} if "seper" in means["measures"][names[0]] else {})
     lines = [
         [
             f"**`{name}`**" if name == means["against"] else name,
-            *(" / ".join(cell(own["measures"][name][part]["value"]) for part in parts) for own in folders.values()),
+            *(
+                " / ".join(cell(of_set["measures"][name][part]["value"]) for part in parts)
+                for of_set in folders.values()
+            ),
             *(str(Statistic(**means["measures"][name][part])) for part in parts),
             *(str(Statistic(**means["leads"][name][part])) if name in means["leads"] else "" for part in parts),
         ]
         for name in sorted(names, key=lambda name: -means["measures"][name]["within"]["value"])
     ]
-    sets = [f"{name} (n={own['questions']})" for name, own in folders.items()]
+    sets = [f"{name} (n={of_set['questions']})" for name, of_set in folders.items()]
     header = ["measure", *sets, *(f"mean {part}" for part in parts.values())]
     leads = [f"lead in {part}" for part in parts.values()]
     if shown:
@@ -152,6 +170,31 @@ def _counts(rows: Sequence[tuple[np.ndarray, Sequence[bool]]], margin: float) ->
     highest = [grade(value, margin) == GRADES for value, mark in pairs if not mark]
     precision = sum(chosen) / len(chosen) if chosen else math.nan
     return precision, sum(chosen) / sum(mark for _, mark in pairs), sum(highest) / len(highest)
+
+
+def _scores(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequence[bool]]]) -> np.ndarray:
+    """Return AUC within a question and whether its best passage is relevant, (Q, 2), NaN if undefined."""
+    pairs = [(label(row), marks) for row, marks in rows]
+    return np.array(
+        [(area(values, marks), of_best(values, marks) if any(marks) else math.nan) for values, marks in pairs]
+    )
+
+
+def _ones(values: np.ndarray) -> np.ndarray:
+    known = values[~np.isnan(values)]
+    return np.stack([known, np.ones_like(known)], axis=1)
+
+
+def _mean_ratio(sets: Sequence[np.ndarray], resamples: int = 2000) -> Statistic:
+    """Return the mean over sets of a ratio of sums over their questions, (Q, 2), with its bootstrap interval."""
+
+    def mean(of_sets: Sequence[np.ndarray]) -> float:
+        sums = np.array([of_set.sum(0) for of_set in of_sets])
+        return float(np.mean([right / chosen for right, chosen in sums if chosen]))
+
+    random = np.random.default_rng(0)
+    means = [mean([one[random.integers(len(one), size=len(one))] for one in sets]) for _ in range(resamples)]
+    return Statistic(rounded(mean(sets)), [rounded(end) for end in np.quantile(means, [0.025, 0.975])])
 
 
 def _softmax(values: np.ndarray) -> np.ndarray:
