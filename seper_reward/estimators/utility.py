@@ -9,6 +9,8 @@ from seper_reward.types import Belief, Estimate, Utility
 #: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 2 nats counts as much as a belief and
 #: a likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
 QUESTION_WEIGHT = 0.5
+_QUESTION_NATS = 1.5  # of evidence per nat per token of the question; chosen on dev splits, as is the weight below
+_NO_ANSWER = 2.0  # weight of the case that no context holds the answer
 #: Support from which a response states an answer.
 SUPPORTS = 0.5
 
@@ -35,13 +37,21 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
 
 
 def answer_evidence(beliefs: Sequence[float], question_gains: Sequence[float]) -> tuple[float, ...]:
-    """Return the evidence of a question's contexts that they hold the answer: belief · exp(gain - best gain).
+    """Return the evidence of a question's contexts that they hold the answer, in [-1, 1].
 
-    ``beliefs`` are changes of belief in [-1, 1], so the evidence is, too; ``question_gains`` are weighted by
-    ``QUESTION_WEIGHT``.
+    ``beliefs`` are changes of belief in [-1, 1], ``question_gains`` those of the question's log-probability per token.
+    By the chain rule, a context that holds the answer makes both the question and the answer likelier: its weight is
+    belief · exp(1.5 · gain), or 0 if it lowers the belief. The evidence is its share of all contexts' weights and of a
+    weight of 2 for the case that none of them holds the answer. A context that lowers the belief has this change.
+
+    >>> answer_evidence([1.0, 1.0, -0.4], [0.0, 0.0, 1.0])
+    (0.25, 0.25, -0.4)
     """
-    best = max(question_gains, default=0.0)
-    return tuple(belief * math.exp(gain - best) for belief, gain in zip(beliefs, question_gains, strict=True))
+    contexts = list(zip(beliefs, question_gains, strict=True))
+    best = max([0.0, *(gain for belief, gain in contexts if belief > 0)])
+    weights = [belief * math.exp(_QUESTION_NATS * (gain - best)) if belief > 0 else 0.0 for belief, gain in contexts]
+    total = sum(weights) + _NO_ANSWER * math.exp(-_QUESTION_NATS * best)
+    return tuple(weight / total + min(belief, 0.0) for weight, belief in zip(weights, beliefs, strict=True))
 
 
 def stated_log_prob(belief: Belief) -> float | None:

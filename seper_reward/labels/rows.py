@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import METADATA, read_valid_rows, shown
-from seper_reward.estimators.utility import QUESTION_WEIGHT, answer_evidence
+from seper_reward.estimators.utility import answer_evidence
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
@@ -221,17 +221,15 @@ def label_of(answers: Sequence[str], label: str) -> str:
 def evidence_of(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[float, ...]:
     """Return the evidence that passages hold the answer, for labels ``column`` that are none themselves; else nothing.
 
-    ``seper_gain`` is high for each passage with a name that the reader does not know. By the chain rule, belief in the
-    answer counts in proportion to the likelihood of the question, here that with the passage over that with the best
-    one: the evidence is ``delta_belief`` · exp(``QUESTION_WEIGHT`` · (gain - best gain)), in [-1, 1]. For
-    ``question_gain``, which knows no answer, it is the softmax over the question's passages, a posterior.
+    ``seper_gain`` is high for each passage with a name that the reader does not know; its evidence is
+    ``answer_evidence`` of ``delta_belief`` and ``question_gain``, in [-1, 1]. For ``question_gain``, which knows no
+    answer, it is the softmax over the question's passages, a posterior.
     """
     if column not in ("seper_gain", QUESTION_GAIN) or not passages:
         return ()
     gains = [passage[QUESTION_GAIN] for passage in passages]
     if column == "seper_gain":
-        beliefs = [passage["delta_belief"] for passage in passages]
-        return answer_evidence(beliefs, [QUESTION_WEIGHT * gain for gain in gains])
+        return answer_evidence([passage["delta_belief"] for passage in passages], gains)
     likelihoods = [math.exp(_POSTERIOR * (gain - max(gains))) for gain in gains]
     return tuple(likelihood / sum(likelihoods) for likelihood in likelihoods)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from seper_reward.estimators.utility import answer_evidence
+from seper_reward.estimators.utility import QUESTION_WEIGHT, answer_evidence
 from seper_reward.options import POSITIVE
 from seper_reward.types import UTILITY_BELIEF, LabeledQuery, Passage, Query
 
@@ -160,7 +160,7 @@ def _evidence_of_sets(labeled: LabeledQuery, utilities: Mapping[frozenset[int], 
     beliefs = {frozenset(label.shown): label.details.get(UTILITY_BELIEF) for label in reversed(labeled.sets)}
     beliefs |= {frozenset([at]): fields.get("delta_belief") for at, fields in enumerate(labeled.details)}
     sets = {places: belief for places, belief in beliefs.items() if belief is not None}
-    gains = [utilities[places] - belief for places, belief in sets.items()]
+    gains = [(utilities[places] - belief) / QUESTION_WEIGHT for places, belief in sets.items()]
     return dict(zip(sets, answer_evidence(list(sets.values()), gains), strict=True))
 
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seper_reward import Belief
-from seper_reward.estimators.utility import delta_belief, stated_log_prob, utility
+from seper_reward.estimators.utility import answer_evidence, delta_belief, stated_log_prob, utility
 from seper_reward.types import Estimate, Responses
 
 
@@ -75,3 +77,21 @@ def test_stated_log_prob_of_the_likeliest_supporting_response():
     assert stated_log_prob(replace(belief, answer_log_prob=None)) is None
     bare = replace(believed(0.1), answer_log_prob=-2.0)
     assert utility(first, bare).delta_belief.value == pytest.approx((0.4 + math.tanh((-0.3 + 2.0) / 2)) / 2)
+
+
+CONTEXTS = st.lists(st.tuples(st.floats(-1, 1), st.floats(-2000, 2000)), max_size=6)
+
+
+@given(CONTEXTS)
+def test_answer_evidence_of_all_contexts_is_at_most_1(contexts):
+    evidence = answer_evidence(*map(list, zip(*contexts, strict=True))) if contexts else answer_evidence([], [])
+    assert sum(one for one in evidence if one > 0) <= 1 + 1e-9
+    assert all((one < 0) == (belief < 0) for one, (belief, _) in zip(evidence, contexts, strict=True))
+
+
+@given(CONTEXTS, st.floats(-1, 0), st.floats(-20, 20))
+def test_answer_evidence_does_not_depend_on_contexts_that_lower_the_belief(contexts, belief, gain):
+    beliefs, gains = [0.5, *(one for one, _ in contexts)], [0.2, *(other for _, other in contexts)]
+    more = answer_evidence([*beliefs, belief], [*gains, gain])
+    assert more[:-1] == pytest.approx(answer_evidence(beliefs, gains), abs=1e-9)
+    assert more[-1] == min(belief, 0.0)

@@ -145,7 +145,7 @@ def test_by_path_by_hand():
 
 
 def test_by_path_of_seper_gain_has_the_evidence_of_sets():
-    """By hand: beliefs .1, .2, 0 of passages and .6, .1 of pairs; the question is likeliest with the second pair."""
+    """By hand: beliefs .1, .2, 0 of passages and .6, .1 of pairs; the question's gains are .4, 0, 1, 1.2 and 2.2."""
     singles = judged([0.3, 0.2, 0.5])
     row = replace(
         singles,
@@ -158,10 +158,12 @@ def test_by_path_of_seper_gain_has_the_evidence_of_sets():
     )
     first, *hops = by_path(row)
     assert first.labeled.labels == (1.2, 1.2, 1.2)
-    pairs = 0.6 * math.exp(0.6 - 1.1), 0.1
+    weights = [0.1 * math.exp(0.6), 0.2, 0.0, 0.6 * math.exp(1.8), 0.1 * math.exp(3.3)]
+    single, *_, with_second, with_third = (weight / (sum(weights) + 2) for weight in weights)
+    pairs = with_second, with_third
     assert first.labeled.evidence == pytest.approx((pairs[0], pairs[0], pairs[1]))
     beside_first = next(hop.labeled for hop in hops if hop.context == (row.query.passages[0],))
-    assert beside_first.evidence == pytest.approx([pair - 0.1 * math.exp(0.2 - 1.1) for pair in pairs])
+    assert beside_first.evidence == pytest.approx([pair - single for pair in pairs])
 
 
 def test_by_path_keeps_labels_of_what_leads_nowhere():
