@@ -106,6 +106,7 @@ marks: setup  ## compare labels and rivals with human labels on a retriever's ow
 	$(BIN)/seper-reward evaluate labels --labels $(HARD:%=$(MARKED)/%) $(if $(READ_BY),--read_by $(HARD:%=$(READ_BY)/%)) --json $(MARKED)-hard.json
 	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json > $(SHOWS)_hard.md
 	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json $(SHOWN) > $(SHOWS)_readme.md
+	$(BIN)/python -m tests.benchmarks.labels positives $(HARD:%=$(MARKED)/%) > $(SHOWS)_hard_positives.md
 	$(BIN)/python -m tests.benchmarks.labels candidates $(HARD:%=$(MARKED)/%) > $(SHOWS)_candidates.md
 
 easy-marks: setup $(EASY:%=runs/marks/scored/%.jsonl)  ## the same on given candidates and in new fields

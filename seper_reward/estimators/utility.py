@@ -3,14 +3,16 @@
 import math
 from collections.abc import Sequence
 
+import torch
+
 from seper_reward.estimators.draws import difference
 from seper_reward.types import Belief, Estimate, Utility
 
 #: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 2 nats counts as much as a belief and
 #: a likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
 QUESTION_WEIGHT = 0.5
-_QUESTION_NATS = 1.5  # of evidence per nat per token of the question; chosen on dev splits, as is the weight below
-_NO_ANSWER = 2.0  # weight of the case that no context holds the answer
+_POSTERIOR = 2.0  # nats of a posterior per nat per token of the question's likelihood
+_BELIEF_ODDS = 20.0  # chosen on dev splits, as is the number above (docs/results.md)
 #: Support from which a response states an answer.
 SUPPORTS = 0.5
 
@@ -40,18 +42,25 @@ def answer_evidence(beliefs: Sequence[float], question_gains: Sequence[float]) -
     """Return the evidence of a question's contexts that they hold the answer, in [-1, 1].
 
     ``beliefs`` are changes of belief in [-1, 1], ``question_gains`` those of the question's log-probability per token.
-    By the chain rule, a context that holds the answer makes both the question and the answer likelier: its weight is
-    belief · exp(1.5 · gain), or 0 if it lowers the belief. The evidence is its share of all contexts' weights and of a
-    weight of 2 for the case that none of them holds the answer. A context that lowers the belief has this change.
+    A context that holds the answer raises the belief, and by the chain rule it makes question and answer likelier than
+    the other contexts do. So the evidence is at most the belief, and at most the context's share of
+    exp(2 · gain) · (1 + 20 · belief), a posterior in which beliefs below 0 count as 0.
 
-    >>> answer_evidence([1.0, 1.0, -0.4], [0.0, 0.0, 1.0])
-    (0.25, 0.25, -0.4)
+    >>> [round(one, 3) for one in answer_evidence([0.9, 0.1, -0.4], [1.0, 1.0, 1.0])]
+    [0.826, 0.1, -0.4]
     """
-    contexts = list(zip(beliefs, question_gains, strict=True))
-    best = max([0.0, *(gain for belief, gain in contexts if belief > 0)])
-    weights = [belief * math.exp(_QUESTION_NATS * (gain - best)) if belief > 0 else 0.0 for belief, gain in contexts]
-    total = sum(weights) + _NO_ANSWER * math.exp(-_QUESTION_NATS * best)
-    return tuple(weight / total + min(belief, 0.0) for weight, belief in zip(weights, beliefs, strict=True))
+    log_odds = [math.log1p(_BELIEF_ODDS * max(belief, 0.0)) for belief in beliefs]
+    contexts = zip(question_gains, log_odds, strict=True)
+    return tuple(map(min, beliefs, _softmax([_POSTERIOR * gain + odds for gain, odds in contexts])))
+
+
+def question_evidence(question_gains: Sequence[float]) -> tuple[float, ...]:
+    """Return the evidence of contexts without a gold answer: the softmax of 2 · gain, a posterior."""
+    return _softmax([_POSTERIOR * gain for gain in question_gains])
+
+
+def _softmax(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(torch.tensor(values, dtype=torch.float64).softmax(0).tolist())
 
 
 def stated_log_prob(belief: Belief) -> float | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import METADATA, read_valid_rows, shown
-from seper_reward.estimators.utility import answer_evidence
+from seper_reward.estimators.utility import answer_evidence, question_evidence
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
@@ -37,7 +37,6 @@ SUFFIXES = {
     QUESTION_GAIN: "_question_gain",  # of no field: a likelihood has no error
 }
 _TRAINED = ("seper_gain", "delta_belief")  # labels to train on, best first
-_POSTERIOR = 2.0  # per nat of question_gain, in the softmax over a question's passages; chosen on dev splits
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 _ENDS = ("std_error", "low", "high")
 _OF_ROWS = {"id", "question", "answers", METADATA, "labeler", "baseline", "passages", "sets"}  # fields of all labelers
@@ -222,16 +221,15 @@ def evidence_of(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[flo
     """Return the evidence that passages hold the answer, for labels ``column`` that are none themselves; else nothing.
 
     ``seper_gain`` is high for each passage with a name that the reader does not know; its evidence is
-    ``answer_evidence`` of ``delta_belief`` and ``question_gain``, in [-1, 1]. For ``question_gain``, which knows no
-    answer, it is the softmax over the question's passages, a posterior.
+    ``answer_evidence`` of ``delta_belief`` and ``question_gain``. For ``question_gain``, which knows no answer, it is
+    ``question_evidence``.
     """
     if column not in ("seper_gain", QUESTION_GAIN) or not passages:
         return ()
     gains = [passage[QUESTION_GAIN] for passage in passages]
     if column == "seper_gain":
         return answer_evidence([passage["delta_belief"] for passage in passages], gains)
-    likelihoods = [math.exp(_POSTERIOR * (gain - max(gains))) for gain in gains]
-    return tuple(likelihood / sum(likelihoods) for likelihood in likelihoods)
+    return question_evidence(gains)
 
 
 def baseline_error(baseline: Mapping[str, Any], label: str) -> float:

@@ -15,8 +15,9 @@ import numpy as np
 
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import read_valid_rows
+from seper_reward.estimators.utility import answer_evidence
 from seper_reward.evaluate.labels import area, of_best
-from seper_reward.labels.rows import DELTA_SEPER, evidence_of, labeled_queries, read_label_rows
+from seper_reward.labels.rows import DELTA_SEPER, labeled_queries, read_label_rows
 from seper_reward.labels.targets import GRADES, grade
 from seper_reward.options import POSITIVE
 from seper_reward.reports.tables import cell, markdown_table
@@ -56,14 +57,16 @@ def candidates() -> dict[str, Label]:
 
 
 def choices() -> dict[str, Label]:
-    """Return numbers by which positives can be chosen, the former and today's."""
+    """Return numbers by which positives can be chosen; the product was the evidence before."""
     return {
         "delta_seper": lambda row: row["d"],
         "delta_belief": lambda row: row["b"],
-        "delta_belief + .25 gain (before)": lambda row: row["b"] + 0.25 * row["q"],
-        "delta_belief · exp((gain - best gain) / 4)": lambda row: row["b"] * np.exp((row["q"] - row["q"].max()) / 4),
-        "evidence of seper_gain": lambda row: row["e"],
-        "delta_belief · exp(gain - best gain)": lambda row: row["b"] * np.exp(row["q"] - row["q"].max()),
+        "delta_belief + .25 gain": lambda row: row["b"] + 0.25 * row["q"],
+        "delta_belief · exp((gain - best gain) / 2)": lambda row: row["b"] * np.exp((row["q"] - row["q"].max()) / 2),
+        "evidence of seper_gain": lambda row: np.array(answer_evidence(row["b"], row["q"])),
+        "posterior of log(1 + 20 delta_belief) + 2 gain": lambda row: _softmax(
+            np.log1p(20 * np.maximum(row["b"], 0)) + 2 * row["q"]
+        ),
         "posterior of (log(SePer + .03) + log p(answer)) / 2 + 2 gain": lambda row: _softmax(
             (np.log(row["s"] + 0.03) + row["a"]) / 2 + 2 * row["q"]
         ),
@@ -76,8 +79,7 @@ def rows_of(folder: str) -> list[tuple[dict[str, np.ndarray], list[bool]]]:
 
     def columns(row: LabeledQuery) -> dict[str, np.ndarray]:
         names = {"b": "delta_belief", "d": DELTA_SEPER, "q": "question_gain", "s": "seper", "a": "answer_log_prob"}
-        fields = {key: np.array([passage[name] for passage in row.details]) for key, name in names.items()}
-        return {**fields, "e": np.array(evidence_of(row.details, "seper_gain"))}
+        return {key: np.array([passage[name] for passage in row.details]) for key, name in names.items()}
 
     return [(columns(row), relevance_of(row.query)) for row in labeled_queries(read_label_rows(folder), DELTA_SEPER)]
 
@@ -101,7 +103,11 @@ def candidates_table(*folders: str) -> str:
 
 
 def positives_table(*folders: str) -> str:
-    """Return precision / recall of positives / share of other passages of the highest grade, means over folders."""
+    """Return precision / recall of positives / share of other passages of the highest grade, means over folders.
+
+    The last columns are of the default margin: the precision, and how many lists have a positive when their relevant
+    passages are taken out.
+    """
     sets = [rows_of(folder) for folder in folders]
     lines = []
     for name, label in choices().items():
@@ -109,15 +115,14 @@ def positives_table(*folders: str) -> str:
         for margin in _MARGINS:
             counts = [_counts([(label(row), marks) for row, marks in rows], margin) for rows in sets]
             cells.append(" / ".join(f"{np.nanmean(column):.3f}" for column in zip(*counts, strict=True)))
-        chosen = [
-            np.array(
-                [[np.sum(marks, where=label(row) >= POSITIVE), np.sum(label(row) >= POSITIVE)] for row, marks in rows]
-            )
-            for rows in sets
-        ]
-        lines.append([name, *cells, _mean_ratio(chosen)])
-    header = [*(f"from {margin:g}" for margin in _MARGINS), f"precision from {POSITIVE:g}"]
-    return markdown_table(["precision / recall / others of grade 3", *header], lines)
+        chosen = [[(np.array(marks), label(row) >= POSITIVE) for row, marks in rows] for rows in sets]
+        right = [np.array([[(marks & ours).sum(), ours.sum()] for marks, ours in of_set]) for of_set in chosen]
+        without = [[_without_relevant(row, marks) for row, marks in rows if not all(marks)] for rows in sets]
+        wrong = [np.array([[(label(row) >= POSITIVE).any(), 1] for row in rows]) for rows in without]
+        lines.append([name, *cells, _mean_ratio(right), _mean_ratio(wrong)])
+    header = [f"from {margin:g}" for margin in _MARGINS]
+    of_default = [f"precision from {POSITIVE:g}", "lists without a relevant passage that have a positive"]
+    return markdown_table(["precision / recall / others of grade 3", *header, *of_default], lines)
 
 
 def agreement_table(path: str, *shown: str) -> str:
@@ -195,6 +200,10 @@ def _mean_ratio(sets: Sequence[np.ndarray], resamples: int = 2000) -> Statistic:
     random = np.random.default_rng(0)
     means = [mean([one[random.integers(len(one), size=len(one))] for one in sets]) for _ in range(resamples)]
     return Statistic(rounded(mean(sets)), [rounded(end) for end in np.quantile(means, [0.025, 0.975])])
+
+
+def _without_relevant(row: Mapping[str, np.ndarray], marks: Sequence[bool]) -> dict[str, np.ndarray]:
+    return {name: column[~np.array(marks, dtype=bool)] for name, column in row.items()}
 
 
 def _softmax(values: np.ndarray) -> np.ndarray:

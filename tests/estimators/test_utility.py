@@ -83,15 +83,20 @@ CONTEXTS = st.lists(st.tuples(st.floats(-1, 1), st.floats(-2000, 2000)), max_siz
 
 
 @given(CONTEXTS)
-def test_answer_evidence_of_all_contexts_is_at_most_1(contexts):
-    evidence = answer_evidence(*map(list, zip(*contexts, strict=True))) if contexts else answer_evidence([], [])
-    assert sum(one for one in evidence if one > 0) <= 1 + 1e-9
-    assert all((one < 0) == (belief < 0) for one, (belief, _) in zip(evidence, contexts, strict=True))
+def test_answer_evidence_is_at_most_the_belief_and_a_posterior(contexts):
+    beliefs, gains = [belief for belief, _ in contexts], [gain for _, gain in contexts]
+    evidence = answer_evidence(beliefs, gains)
+    assert all(one <= belief for one, belief in zip(evidence, beliefs, strict=True))
+    assert sum(max(one, 0.0) for one in evidence) <= 1 + 1e-9
+    assert [one for one in evidence if one < 0] == [belief for belief in beliefs if belief < 0]
 
 
-@given(CONTEXTS, st.floats(-1, 0), st.floats(-20, 20))
-def test_answer_evidence_does_not_depend_on_contexts_that_lower_the_belief(contexts, belief, gain):
-    beliefs, gains = [0.5, *(one for one, _ in contexts)], [0.2, *(other for _, other in contexts)]
-    more = answer_evidence([*beliefs, belief], [*gains, gain])
-    assert more[:-1] == pytest.approx(answer_evidence(beliefs, gains), abs=1e-9)
-    assert more[-1] == min(belief, 0.0)
+@given(CONTEXTS, st.integers(0, 5), st.floats(0, 0.5))
+def test_answer_evidence_rises_with_the_belief_and_takes_from_the_others(contexts, place, more):
+    beliefs, gains = [0.5, *(belief for belief, _ in contexts)], [0.2, *(gain for _, gain in contexts)]
+    place %= len(beliefs)
+    raised = [belief + more * (at == place) for at, belief in enumerate(beliefs)]
+    for at, (before, after) in enumerate(
+        zip(answer_evidence(beliefs, gains), answer_evidence(raised, gains), strict=True)
+    ):
+        assert after >= before - 1e-9 if at == place else after <= before + 1e-9

@@ -158,8 +158,8 @@ def test_by_path_of_seper_gain_has_the_evidence_of_sets():
     )
     first, *hops = by_path(row)
     assert first.labeled.labels == (1.2, 1.2, 1.2)
-    weights = [0.1 * math.exp(0.6), 0.2, 0.0, 0.6 * math.exp(1.8), 0.1 * math.exp(3.3)]
-    single, *_, with_second, with_third = (weight / (sum(weights) + 2) for weight in weights)
+    weights = [3 * math.exp(0.8), 5.0, math.exp(2), 13 * math.exp(2.4), 3 * math.exp(4.4)]
+    single, with_second, with_third = weights[0] / sum(weights), weights[3] / sum(weights), 0.1
     pairs = with_second, with_third
     assert first.labeled.evidence == pytest.approx((pairs[0], pairs[0], pairs[1]))
     beside_first = next(hop.labeled for hop in hops if hop.context == (row.query.passages[0],))
