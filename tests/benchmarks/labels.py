@@ -26,7 +26,7 @@ from seper_reward.statistics import Statistic, rounded
 from seper_reward.types import LabeledQuery
 
 _WEIGHTS = (0.1, 0.25, 0.35, 0.5, 0.75, 1.0)
-_DEFAULT = "delta_belief + 0.5 gain"
+_DEFAULT, _EVIDENCE = "delta_belief + 0.5 gain", "evidence of seper_gain"
 _MARGINS = (0.2, 0.3, 0.4, 0.5)
 _TOKENS = 128  # of a passage, as in the hard candidates
 Label = Callable[[Mapping[str, np.ndarray]], np.ndarray]
@@ -63,7 +63,7 @@ def choices() -> dict[str, Label]:
         "delta_belief": lambda row: row["b"],
         "delta_belief + .25 gain": lambda row: row["b"] + 0.25 * row["q"],
         "delta_belief · exp((gain - best gain) / 2)": lambda row: row["b"] * np.exp((row["q"] - row["q"].max()) / 2),
-        "evidence of seper_gain": lambda row: np.array(answer_evidence(row["b"], row["q"])),
+        _EVIDENCE: lambda row: np.array(answer_evidence(row["b"], row["q"])),
         "posterior of log(1 + 20 delta_belief) + 2 gain": lambda row: _softmax(
             np.log1p(20 * np.maximum(row["b"], 0)) + 2 * row["q"]
         ),
@@ -105,23 +105,24 @@ def candidates_table(*folders: str) -> str:
 def positives_table(*folders: str) -> str:
     """Return precision / recall of positives / share of other passages of the highest grade, means over folders.
 
-    The last columns are of the default margin: the precision, and how many lists have a positive when their relevant
-    passages are taken out.
+    The last columns are of the default margin: the precision, by how much the evidence of ``seper_gain`` leads it, and
+    how many lists have a positive when their relevant passages are taken out.
     """
     sets = [rows_of(folder) for folder in folders]
+    lists = [[_without_relevant(row, marks) for row, marks in rows if not all(marks)] for rows in sets]
+    labels = choices()
+    right = {name: [_right_and_chosen(label, rows) for rows in sets] for name, label in labels.items()}
     lines = []
-    for name, label in choices().items():
+    for name, label in labels.items():
         cells = []
         for margin in _MARGINS:
             counts = [_counts([(label(row), marks) for row, marks in rows], margin) for rows in sets]
             cells.append(" / ".join(f"{np.nanmean(column):.3f}" for column in zip(*counts, strict=True)))
-        chosen = [[(np.array(marks), label(row) >= POSITIVE) for row, marks in rows] for rows in sets]
-        right = [np.array([[(marks & ours).sum(), ours.sum()] for marks, ours in of_set]) for of_set in chosen]
-        without = [[_without_relevant(row, marks) for row, marks in rows if not all(marks)] for rows in sets]
-        wrong = [np.array([[(label(row) >= POSITIVE).any(), 1] for row in rows]) for rows in without]
-        lines.append([name, *cells, _mean_ratio(right), _mean_ratio(wrong)])
+        lead = "" if name == _EVIDENCE else _mean_ratio(right[_EVIDENCE], right[name])
+        wrong = [np.array([[(label(row) >= POSITIVE).any(), 1] for row in rows]) for rows in lists]
+        lines.append([name, *cells, _mean_ratio(right[name]), lead, _mean_ratio(wrong)])
     header = [f"from {margin:g}" for margin in _MARGINS]
-    of_default = [f"precision from {POSITIVE:g}", "lists without a relevant passage that have a positive"]
+    of_default = [f"precision from {POSITIVE:g}", f"lead of {_EVIDENCE}", "lists without a relevant passage"]
     return markdown_table(["precision / recall / others of grade 3", *header, *of_default], lines)
 
 
@@ -190,16 +191,30 @@ def _ones(values: np.ndarray) -> np.ndarray:
     return np.stack([known, np.ones_like(known)], axis=1)
 
 
-def _mean_ratio(sets: Sequence[np.ndarray], resamples: int = 2000) -> Statistic:
-    """Return the mean over sets of a ratio of sums over their questions, (Q, 2), with its bootstrap interval."""
+def _mean_ratio(sets: Sequence[np.ndarray], others: Sequence[np.ndarray] = (), resamples: int = 2000) -> Statistic:
+    """Return the mean over sets of a ratio of sums over their questions, (Q, 2), with its bootstrap interval.
 
-    def mean(of_sets: Sequence[np.ndarray]) -> float:
-        sums = np.array([of_set.sum(0) for of_set in of_sets])
-        return float(np.mean([right / chosen for right, chosen in sums if chosen]))
+    With ``others``, ratios of the same questions, it is the lead over their mean.
+    """
+
+    def mean(places: Sequence[np.ndarray]) -> float:
+        def of(ratios: Sequence[np.ndarray]) -> float:
+            sums = [ratio[at].sum(0) for ratio, at in zip(ratios, places, strict=True)]
+            return float(np.mean([part / whole for part, whole in sums if whole]))
+
+        return of(sets) - (of(others) if others else 0.0)
 
     random = np.random.default_rng(0)
-    means = [mean([one[random.integers(len(one), size=len(one))] for one in sets]) for _ in range(resamples)]
-    return Statistic(rounded(mean(sets)), [rounded(end) for end in np.quantile(means, [0.025, 0.975])])
+    sizes = [len(one) for one in sets]
+    values = [mean([random.integers(size, size=size) for size in sizes]) for _ in range(resamples)]
+    ends = np.quantile(values, [0.025, 0.975])
+    return Statistic(rounded(mean([np.arange(size) for size in sizes])), [rounded(float(end)) for end in ends])
+
+
+def _right_and_chosen(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequence[bool]]]) -> np.ndarray:
+    """Return the numbers of each question's relevant and of all its positives, (Q, 2)."""
+    chosen = [(np.array(marks), label(row) >= POSITIVE) for row, marks in rows]
+    return np.array([[(marks & positive).sum(), positive.sum()] for marks, positive in chosen])
 
 
 def _without_relevant(row: Mapping[str, np.ndarray], marks: Sequence[bool]) -> dict[str, np.ndarray]:
