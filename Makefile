@@ -122,8 +122,9 @@ easy-marks: setup $(EASY:%=runs/marks/scored/%.jsonl)  ## the same on given cand
 runs/marks/scored/%.jsonl: | setup
 	$(BIN)/python -m tests.benchmarks.labels score $(QA)/$*.jsonl.gz $@
 
-results: demo  ## measure the tables of docs/results.md again, into runs/results and runs/marks
+results: demo runs/qwen/config.json  ## measure the tables of docs/results.md again, into runs/results and runs/marks
 	$(MAKE) marks READER="--reader runs/qwen" NAME=qwen
+	$(MAKE) marks READER="--reader runs/qwen" NAME=qwen SPLIT=all LIMIT=100
 	$(MAKE) marks READ_BY=runs/marks/qwen-test
 	$(MAKE) marks SPLIT=dev
 	$(MAKE) easy-marks

@@ -11,8 +11,8 @@ from seper_reward.types import Belief, Estimate, Utility
 #: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 2 nats counts as much as a belief and
 #: a likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
 QUESTION_WEIGHT = 0.5
-_POSTERIOR = 2.0  # nats of a posterior per nat per token of the question's likelihood
-_BELIEF_ODDS = 20.0  # chosen on dev splits, as is the number above (docs/results.md)
+# of evidence, chosen on dev splits (docs/results.md); the last one is for questions without answers
+_ODDS_PER_BELIEF, _NATS_PER_GAIN, _NATS_PER_BARE_GAIN = 10.0, 1.5, 2.0
 #: Support from which a response states an answer.
 SUPPORTS = 0.5
 
@@ -42,25 +42,26 @@ def answer_evidence(beliefs: Sequence[float], question_gains: Sequence[float]) -
     """Return the evidence of a question's contexts that they hold the answer, in [-1, 1].
 
     ``beliefs`` are changes of belief in [-1, 1], ``question_gains`` those of the question's log-probability per token.
-    A context that holds the answer raises the belief, and by the chain rule it makes question and answer likelier than
-    the other contexts do. So the evidence is at most the belief, and at most the context's share of
-    exp(2 · gain) · (1 + 20 · belief), a posterior in which beliefs below 0 count as 0.
+    By the chain rule, a context that holds the answer makes question and answer likelier than other contexts do: by
+    (1 + 10 · belief) · exp(1.5 · gain). The evidence is the belief times this likelihood, relative to the best
+    context's; a belief below 0, times exp(1.5 · gain) relative to the greatest gain.
 
-    >>> [round(one, 3) for one in answer_evidence([0.9, 0.1, -0.4], [1.0, 1.0, 1.0])]
-    [0.826, 0.1, -0.4]
+    >>> [round(one, 9) for one in answer_evidence([0.9, 0.1, -0.4], [1.0, 1.0, 1.0])]
+    [0.9, 0.02, -0.4]
     """
-    log_odds = [math.log1p(_BELIEF_ODDS * max(belief, 0.0)) for belief in beliefs]
-    contexts = zip(question_gains, log_odds, strict=True)
-    return tuple(map(min, beliefs, _softmax([_POSTERIOR * gain + odds for gain, odds in contexts])))
+    of_questions = [_NATS_PER_GAIN * gain for gain in question_gains]
+    of_answers = [math.log1p(_ODDS_PER_BELIEF * max(belief, 0.0)) for belief in beliefs]
+    together = [question + answer for question, answer in zip(of_questions, of_answers, strict=True)]
+    best, likeliest = max(together, default=0.0), max(of_questions, default=0.0)
+    return tuple(
+        belief * math.exp(one - (best if belief > 0 else likeliest))
+        for belief, one in zip(beliefs, together, strict=True)
+    )
 
 
 def question_evidence(question_gains: Sequence[float]) -> tuple[float, ...]:
-    """Return the evidence of contexts without a gold answer: the softmax of 2 · gain, a posterior."""
-    return _softmax([_POSTERIOR * gain for gain in question_gains])
-
-
-def _softmax(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(torch.tensor(values, dtype=torch.float64).softmax(0).tolist())
+    """Return the evidence of contexts without a gold answer: the softmax of 2 · gain, a posterior over them."""
+    return tuple((torch.tensor(question_gains, dtype=torch.float64) * _NATS_PER_BARE_GAIN).softmax(0).tolist())
 
 
 def stated_log_prob(belief: Belief) -> float | None:

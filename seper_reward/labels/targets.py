@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from seper_reward.estimators.utility import QUESTION_WEIGHT, answer_evidence
+from seper_reward.estimators.utility import QUESTION_WEIGHT, answer_evidence, question_evidence
 from seper_reward.options import POSITIVE
 from seper_reward.types import UTILITY_BELIEF, LabeledQuery, Passage, Query
 
@@ -129,16 +129,16 @@ def triplets(labeled: LabeledQuery, *, margin: float = POSITIVE) -> Iterator[tup
 def split_by_help(labeled: LabeledQuery, margin: float = POSITIVE) -> tuple[list[int], list[int]]:
     """Return the positions of positives and of negatives, best first; passages in between are in neither list.
 
-    A positive has evidence of at least ``margin``. A negative has at least ``margin`` less than every positive, and a
-    lower label.
+    A positive has evidence of at least ``margin``. A negative has at least ``margin`` less evidence than every
+    positive, and a label that is lower by as much.
     """
     labels, sure = labeled.labels, evidence(labeled)
     order = sorted(range(len(labels)), key=lambda at: -labels[at])
     positives = [at for at in order if _helps(sure[at], margin)]
     if not positives:
         return [], []
-    ceiling, floor = min(sure[at] for at in positives) - margin, labels[positives[-1]]
-    return positives, [at for at in order if sure[at] <= ceiling and labels[at] < floor]
+    ceiling, floor = min(sure[at] for at in positives) - margin, labels[positives[-1]] - margin
+    return positives, [at for at in order if at not in positives and sure[at] <= ceiling and labels[at] <= floor]
 
 
 def evidence(labeled: LabeledQuery) -> tuple[float, ...]:
@@ -153,11 +153,14 @@ def _helps(label: float, margin: float) -> bool:
 def _evidence_of_sets(labeled: LabeledQuery, utilities: Mapping[frozenset[int], float]) -> dict[frozenset[int], float]:
     """Return the evidence of sets as ``evidence_of`` has it for passages; nothing if labels are evidence themselves.
 
-    The utility of a set by ``seper_gain`` is its belief plus the weighted gain of the question's likelihood.
+    The utility of a set by ``seper_gain`` is its belief plus the weighted gain of the question's likelihood; by
+    ``question_gain`` it is this gain.
     """
     if not labeled.evidence:
         return {}
     beliefs = {frozenset(label.shown): label.details.get(UTILITY_BELIEF) for label in reversed(labeled.sets)}
+    if beliefs and None in beliefs.values():
+        return dict(zip(utilities, question_evidence(list(utilities.values())), strict=True))
     beliefs |= {frozenset([at]): fields.get("delta_belief") for at, fields in enumerate(labeled.details)}
     sets = {places: belief for places, belief in beliefs.items() if belief is not None}
     gains = [(utilities[places] - belief) / QUESTION_WEIGHT for places, belief in sets.items()]

@@ -143,10 +143,10 @@ class Space:
 def compare(questions: list[list[Space]], repeats: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return squared errors, coverage of the 95 % intervals, their width, and the spread over repeats.
 
-    They are by number of draws and estimator. Coverage ``to_.001`` counts intervals that miss the truth by less: in
-    wrong contexts the judge's probabilities, and so the truth, are about 1e-6. The spread is the standard deviation of
-    a context's estimates (the root of its mean square over contexts), ``cv`` divides it by the mean estimate (SePer,
-    Table 4).
+    They are by number of draws and estimator. Coverage ``to_.001`` also counts intervals that miss the truth by .001
+    at most: in wrong contexts the judge's probabilities, and so the truth, are about 1e-6. The spread is the standard
+    deviation of a context's estimates (the root of its mean square over contexts), ``cv`` divides it by the mean
+    estimate (SePer, Table 4).
     """
     compared: dict[str, dict[str, dict[str, float]]] = {}
     for count, name in tqdm(list(itertools.product(COUNTS, ESTIMATORS)), desc="estimating"):

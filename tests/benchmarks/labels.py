@@ -3,7 +3,7 @@
 python -m tests.benchmarks.labels score ../shared/data/qa/popqa.jsonl.gz runs/marks/popqa.jsonl
 python -m tests.benchmarks.labels candidates runs/marks/embedded-dev/hard_*
 python -m tests.benchmarks.labels positives runs/marks/embedded-dev/*
-python -m tests.benchmarks.labels table runs/marks/embedded-test.json
+python -m tests.benchmarks.labels table runs/marks/embedded-test-hard.json
 """
 
 import argparse
@@ -18,12 +18,12 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.utility import answer_evidence
 from seper_reward.evaluate.labels import area, of_best
 from seper_reward.labels.rows import DELTA_SEPER, labeled_queries, read_label_rows
-from seper_reward.labels.targets import GRADES, grade
+from seper_reward.labels.targets import GRADES, grade, split_by_help
 from seper_reward.options import POSITIVE
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.json_files import read_json, write_lines
 from seper_reward.statistics import Statistic, rounded
-from seper_reward.types import LabeledQuery
+from seper_reward.types import LabeledQuery, Passage, Query
 
 _WEIGHTS = (0.1, 0.25, 0.35, 0.5, 0.75, 1.0)
 _DEFAULT, _EVIDENCE = "delta_belief + 0.5 gain", "evidence of seper_gain"
@@ -47,9 +47,7 @@ def candidates() -> dict[str, Label]:
             for w in (1, 2)
         },
         "(1.05 + delta_belief) · exp(gain / 2)": lambda row: (1.05 + row["b"]) * np.exp(row["q"] / 2),
-        "evidence: delta_belief · exp((gain - best gain) / 2)": lambda row: (
-            row["b"] * np.exp((row["q"] - row["q"].max()) / 2)
-        ),
+        "evidence of seper_gain": lambda row: np.array(answer_evidence(row["b"], row["q"])),
         "delta_belief + .5 tanh(gain - mean gain)": lambda row: row["b"] + 0.5 * np.tanh(row["q"] - row["q"].mean()),
         "delta_belief + .5 gain / range of gains": lambda row: row["b"] + 0.5 * row["q"] / max(np.ptp(row["q"]), 0.3),
         "delta_belief + posterior of 2 gain": lambda row: row["b"] + _softmax(2 * row["q"]),
@@ -57,15 +55,16 @@ def candidates() -> dict[str, Label]:
 
 
 def choices() -> dict[str, Label]:
-    """Return numbers by which positives can be chosen; the product was the evidence before."""
+    """Return numbers by which positives can be chosen; the first product was the evidence before."""
     return {
         "delta_seper": lambda row: row["d"],
         "delta_belief": lambda row: row["b"],
         "delta_belief + .25 gain": lambda row: row["b"] + 0.25 * row["q"],
         "delta_belief · exp((gain - best gain) / 2)": lambda row: row["b"] * np.exp((row["q"] - row["q"].max()) / 2),
+        "delta_belief · exp(gain - best gain)": lambda row: row["b"] * np.exp(row["q"] - row["q"].max()),
         _EVIDENCE: lambda row: np.array(answer_evidence(row["b"], row["q"])),
-        "posterior of log(1 + 20 delta_belief) + 2 gain": lambda row: _softmax(
-            np.log1p(20 * np.maximum(row["b"], 0)) + 2 * row["q"]
+        "the same with a posterior, at most delta_belief": lambda row: np.minimum(
+            row["b"], _softmax(np.log1p(20 * np.maximum(row["b"], 0)) + 2 * row["q"])
         ),
         "posterior of (log(SePer + .03) + log p(answer)) / 2 + 2 gain": lambda row: _softmax(
             (np.log(row["s"] + 0.03) + row["a"]) / 2 + 2 * row["q"]
@@ -94,7 +93,9 @@ def candidates_table(*folders: str) -> str:
         leads = [of_set - default for of_set, default in zip(by_set, scores[_DEFAULT], strict=True)]
         cells = [f"{one:.3f} / {other:.3f}" for one, other in [*means, np.mean(means, axis=0)]]
         intervals = (
-            [] if name == _DEFAULT else [_mean_ratio([_ones(lead[:, part]) for lead in leads]) for part in (0, 1)]
+            []
+            if name == _DEFAULT
+            else [_mean_ratio([_with_counts(lead[:, part]) for lead in leads]) for part in (0, 1)]
         )
         lines.append([name, *cells, *intervals])
     header = [f"{Path(folder).name} ({len(rows)})" for folder, rows in zip(folders, sets, strict=True)]
@@ -105,24 +106,26 @@ def candidates_table(*folders: str) -> str:
 def positives_table(*folders: str) -> str:
     """Return precision / recall of positives / share of other passages of the highest grade, means over folders.
 
-    The last columns are of the default margin: the precision, by how much the evidence of ``seper_gain`` leads it, and
-    how many lists have a positive when their relevant passages are taken out.
+    The last columns are of the default margin: the lead in precision of the evidence of ``seper_gain``, the share of
+    exported negatives that are relevant, and the share of lists that have a positive when their relevant passages are
+    taken out.
     """
     sets = [rows_of(folder) for folder in folders]
-    lists = [[_without_relevant(row, marks) for row, marks in rows if not all(marks)] for rows in sets]
+    without_relevant = [[_without_relevant(row, marks) for row, marks in rows if not all(marks)] for rows in sets]
     labels = choices()
-    right = {name: [_right_and_chosen(label, rows) for rows in sets] for name, label in labels.items()}
+    positives = {name: [_positives(label, rows) for rows in sets] for name, label in labels.items()}
     lines = []
     for name, label in labels.items():
         cells = []
         for margin in _MARGINS:
             counts = [_counts([(label(row), marks) for row, marks in rows], margin) for rows in sets]
             cells.append(" / ".join(f"{np.nanmean(column):.3f}" for column in zip(*counts, strict=True)))
-        lead = "" if name == _EVIDENCE else _mean_ratio(right[_EVIDENCE], right[name])
-        wrong = [np.array([[(label(row) >= POSITIVE).any(), 1] for row in rows]) for rows in lists]
-        lines.append([name, *cells, _mean_ratio(right[name]), lead, _mean_ratio(wrong)])
+        lead = "" if name == _EVIDENCE else _mean_ratio(positives[_EVIDENCE], positives[name])
+        negatives = _mean_ratio([_negatives(label, rows) for rows in sets])
+        alarms = [np.array([[(label(row) >= POSITIVE).any(), 1] for row in rows]) for rows in without_relevant]
+        lines.append([name, *cells, lead, negatives, _mean_ratio(alarms)])
     header = [f"from {margin:g}" for margin in _MARGINS]
-    of_default = [f"precision from {POSITIVE:g}", f"lead of {_EVIDENCE}", "lists without a relevant passage"]
+    of_default = ["lead in precision", "relevant negatives", "lists without a relevant passage"]
     return markdown_table(["precision / recall / others of grade 3", *header, *of_default], lines)
 
 
@@ -186,7 +189,7 @@ def _scores(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequenc
     )
 
 
-def _ones(values: np.ndarray) -> np.ndarray:
+def _with_counts(values: np.ndarray) -> np.ndarray:
     known = values[~np.isnan(values)]
     return np.stack([known, np.ones_like(known)], axis=1)
 
@@ -198,11 +201,12 @@ def _mean_ratio(sets: Sequence[np.ndarray], others: Sequence[np.ndarray] = (), r
     """
 
     def mean(places: Sequence[np.ndarray]) -> float:
-        def of(ratios: Sequence[np.ndarray]) -> float:
-            sums = [ratio[at].sum(0) for ratio, at in zip(ratios, places, strict=True)]
-            return float(np.mean([part / whole for part, whole in sums if whole]))
-
-        return of(sets) - (of(others) if others else 0.0)
+        sums = np.array(
+            [[one[at].sum(0) for one, at in zip(of, places, strict=True)] for of in (sets, others or sets)]
+        )
+        ratios = sums[:, (sums[..., 1] > 0).all(0)]  # of sets in which both are defined
+        means = (ratios[..., 0] / ratios[..., 1]).mean(1)
+        return float(means[0] - means[1] if others else means[0])
 
     random = np.random.default_rng(0)
     sizes = [len(one) for one in sets]
@@ -211,10 +215,22 @@ def _mean_ratio(sets: Sequence[np.ndarray], others: Sequence[np.ndarray] = (), r
     return Statistic(rounded(mean([np.arange(size) for size in sizes])), [rounded(float(end)) for end in ends])
 
 
-def _right_and_chosen(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequence[bool]]]) -> np.ndarray:
+def _positives(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequence[bool]]]) -> np.ndarray:
     """Return the numbers of each question's relevant and of all its positives, (Q, 2)."""
     chosen = [(np.array(marks), label(row) >= POSITIVE) for row, marks in rows]
     return np.array([[(marks & positive).sum(), positive.sum()] for marks, positive in chosen])
+
+
+def _negatives(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequence[bool]]]) -> np.ndarray:
+    """Return the numbers of each question's relevant and of all its negatives in exports, (Q, 2)."""
+    counts = []
+    for row, marks in rows:
+        query = Query("", "", (), tuple(Passage(str(at)) for at in range(len(marks))))
+        labels = tuple((row["b"] + 0.5 * row["q"]).tolist())
+        labeled = LabeledQuery(query, labels, (0.0,) * len(marks), evidence=tuple(label(row).tolist()))
+        _, negatives = split_by_help(labeled)
+        counts.append([sum(marks[at] for at in negatives), len(negatives)])
+    return np.array(counts)
 
 
 def _without_relevant(row: Mapping[str, np.ndarray], marks: Sequence[bool]) -> dict[str, np.ndarray]:

@@ -88,10 +88,11 @@ def _labels(folder: Path) -> Artifacts:
         where = _flags(input=_input(folder, count), output_dir=out, max_new_tokens=12)
         _run("label", *where, *_flags(**EXACT), *words)
         found |= _label_folder(f"labels/{name}", out)
-    for layout in LAYOUTS:
-        path = folder / layout
-        _run("export", *_flags(labels=folder / "delta_seper", label="delta_seper", format=layout, output=path))
-        found[f"exports/{layout}"] = path.read_text("utf-8")
+    by_evidence = [("seper_gain", layout) for layout in ("trec", "sentence-transformers-triplets")]
+    for label, layout in [*(("delta_seper", layout) for layout in LAYOUTS), *by_evidence]:
+        path = folder / f"{label}-{layout}"
+        _run("export", *_flags(labels=folder / "delta_seper", label=label, format=layout, output=path))
+        found[f"exports/{label}/{layout}"] = path.read_text("utf-8")
     return found
 
 

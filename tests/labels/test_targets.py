@@ -158,12 +158,24 @@ def test_by_path_of_seper_gain_has_the_evidence_of_sets():
     )
     first, *hops = by_path(row)
     assert first.labeled.labels == (1.2, 1.2, 1.2)
-    weights = [3 * math.exp(0.8), 5.0, math.exp(2), 13 * math.exp(2.4), 3 * math.exp(4.4)]
-    single, with_second, with_third = weights[0] / sum(weights), weights[3] / sum(weights), 0.1
+    best = 2 * math.exp(3.3)
+    single, with_second, with_third = 0.1 * 2 * math.exp(0.6) / best, 0.6 * 7 * math.exp(1.8) / best, 0.1
     pairs = with_second, with_third
     assert first.labeled.evidence == pytest.approx((pairs[0], pairs[0], pairs[1]))
     beside_first = next(hop.labeled for hop in hops if hop.context == (row.query.passages[0],))
     assert beside_first.evidence == pytest.approx([pair - single for pair in pairs])
+
+
+def test_by_path_of_question_gain_has_the_posterior_of_all_contexts():
+    singles = judged([0.5, 0.2])
+    row = replace(
+        singles,
+        evidence=(0.6, 0.4),
+        details=({"delta_belief": 0.9}, {"delta_belief": 0.1}),
+        sets=(beside((0, 1), 1, 0.0, 0.0, utility=1.0),),
+    )
+    total = math.exp(1.0) + math.exp(0.4) + math.exp(2.0)
+    assert by_path(row)[0].labeled.evidence == pytest.approx([math.exp(2.0) / total] * 2)
 
 
 def test_by_path_keeps_labels_of_what_leads_nowhere():

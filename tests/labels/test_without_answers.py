@@ -22,8 +22,9 @@ BARE = replace(KNOWN, id="bare", answers=())
 
 def test_evidence_of_by_hand():
     passages = [{"delta_belief": b, "question_gain": q} for b, q in ((0.4, 1.0), (0.9, 3.0), (-0.5, -1.0))]
-    weights = 9 * math.exp(2), 19 * math.exp(6), math.exp(-2)
-    assert evidence_of(passages, "seper_gain") == pytest.approx((weights[0] / sum(weights), 0.9, -0.5))
+    likelihoods = 5 * math.exp(1.5), 10 * math.exp(4.5)
+    first = likelihoods[0] / likelihoods[1]
+    assert evidence_of(passages, "seper_gain") == pytest.approx((0.4 * first, 0.9, -0.5 * math.exp(-6)))
     total = 1 + math.exp(-4) + math.exp(-8)
     assert evidence_of(passages, "question_gain") == pytest.approx(
         (math.exp(-4) / total, 1 / total, math.exp(-8) / total)

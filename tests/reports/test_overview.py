@@ -61,18 +61,18 @@ def test_labeled_passages_by_hand(passages):
 
 def test_by_grade_and_of_positives_are_of_exported_labels():
     rows = [labeled_query(each, "delta_seper") for each in ROWS]
-    measured = ((0.9, 0.6), (0.2, 0.6), (-0.5, -0.2))
+    measured = ((0.9, 0.6), (0.2, 0.6), (-0.5, 0.4))
     fields = [
         {"seper_gain": belief + gain / 2, "delta_belief": belief, "question_gain": gain} for belief, gain in measured
     ]
     exported = [labeled_query(row(0, [(0, 0, each) for each in fields]), "seper_gain"), *rows[1:]]
     passages = labeled_passages(rows, "delta_seper", exported=exported)
     assert [each.label for each in passages[:3]] == [0.8, 0.0, -0.4]
-    # evidence .9, .2, whose passage knows the question but not the answer, and -.5 · exp(-.4) = -.34
+    # evidence .9, .2 · 3 / 10, whose passage knows the question but not the answer, and -.5 · exp(-.3) = -.37
     assert [(each.exported, each.grade, each.positive) for each in passages[:3]] == [
         (1.2, 3, True),
         (0.5, 0, False),
-        (-0.6, -1, False),
+        (-0.3, -1, False),
     ]
     # with q1's .6 and .9, of which .6 is grade 2 and .9 grade 3; q2 has .1 and no mark
     assert by_grade(passages) == [

@@ -24,8 +24,8 @@ def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
     Raises ``ValueError`` if the reader cannot read a question: the means of the table are of all of them.
     """
     queries = {query.id: query for query in frame.queries}
-    for path in sorted(trained.glob("*.json")):
-        training = read_json(path)
+    trainings = {path: read_json(path) for path in sorted(trained.glob("*.json"))}
+    for training in trainings.values():
         questions = training["questions"]
         rankings = [[frame.corpus[name] for name in question["passages"]] for question in questions]
         measures = downstream(scorer, [queries[question["id"]] for question in questions], rankings, top)
@@ -33,6 +33,7 @@ def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
             raise ValueError(f"expected a reader that can read all questions, got too long ones: {', '.join(unread)}")
         for question, *values in zip(questions, *measures.values(), strict=True):
             question |= dict(zip(measures, values, strict=True))
+    for path, training in trainings.items():
         write_json(path, training)
 
 
