@@ -88,11 +88,14 @@ def _labels(folder: Path) -> Artifacts:
         where = _flags(input=_input(folder, count), output_dir=out, max_new_tokens=12)
         _run("label", *where, *_flags(**EXACT), *words)
         found |= _label_folder(f"labels/{name}", out)
-    by_evidence = [("seper_gain", layout) for layout in ("trec", "sentence-transformers-triplets")]
-    for label, layout in [*(("delta_seper", layout) for layout in LAYOUTS), *by_evidence]:
-        path = folder / f"{label}-{layout}"
+    exports = {layout: (layout, "delta_seper") for layout in LAYOUTS}
+    exports |= {
+        f"{layout} by evidence": (layout, "seper_gain") for layout in ("trec", "sentence-transformers-triplets")
+    }
+    for name, (layout, label) in exports.items():
+        path = folder / name
         _run("export", *_flags(labels=folder / "delta_seper", label=label, format=layout, output=path))
-        found[f"exports/{label}/{layout}"] = path.read_text("utf-8")
+        found[f"exports/{name}"] = path.read_text("utf-8")
     return found
 
 
