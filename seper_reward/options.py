@@ -813,9 +813,9 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
     )
     margin: float = setting(
         POSITIVE,
-        "Least evidence of a positive passage, and least distance of a negative below the positives. The evidence is "
-        "the label; for seper_gain the belief times the relative likelihood of question and answer, and for "
-        "question_gain a posterior over the question's passages.",
+        "Least evidence of a positive passage, and least distance of a negative below the positives, in evidence and "
+        "label. The evidence is the label; for seper_gain the belief times the relative likelihood of question and "
+        "answer, and for question_gain a posterior over the question's passages.",
     )
     heterogeneity: Share = setting(
         1.0,

@@ -118,10 +118,11 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
 def triplets(labeled: LabeledQuery, *, margin: float = POSITIVE) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
-    A positive has evidence of at least ``margin``, and exceeds that of the negative by more than ``margin``.
+    A positive has evidence of at least ``margin``; its evidence and its label exceed those of the negative by more
+    than ``margin``.
     """
     passages, labels, sure = labeled.query.passages, labeled.labels, evidence(labeled)
-    for better, worse in pairs(labeled):
+    for better, worse in pairs(labeled, margin=margin):
         if _helps(sure[better], margin) and sure[better] - sure[worse] > margin:
             yield passages[better], passages[worse], labels[better] - labels[worse]
 

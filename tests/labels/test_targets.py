@@ -78,12 +78,12 @@ def test_split_by_help_leaves_the_doubtful_out():
 
 
 def test_split_by_help_chooses_by_evidence():
-    row = replace(judged([2.0, 1.5, 0.2, 3.0, 2.5]), evidence=(0.8, 0.1, -0.6, 0.4, 0.2))
-    # b and c have at most .8 - .5 and lower labels; e has a higher label
+    row = replace(judged([2.0, 1.25, 0.2, 3.0, 1.8]), evidence=(0.8, 0.1, -0.6, 0.4, 0.2))
+    # b and c have at most .8 - .5 and 2 - .5; the labels of d and e are greater
     assert split_by_help(row, margin=0.5) == ([0], [1, 2])
     assert [(good.id, bad.id, lead) for good, bad, lead in triplets(row, margin=0.5)] == [
         ("a", "c", 1.8),
-        ("a", "b", 0.5),
+        ("a", "b", 0.75),
     ]
     # thirds of [.5, 1]
     assert gains(row, margin=0.5) == [2, 0, -1, 0, 0]
