@@ -50,13 +50,11 @@ def answer_evidence(beliefs: Sequence[float], question_gains: Sequence[float]) -
     [0.9, 0.02, -0.4]
     """
     of_questions = [_NATS_PER_GAIN * gain for gain in question_gains]
-    of_answers = [math.log1p(_ODDS_PER_BELIEF * max(belief, 0.0)) for belief in beliefs]
-    together = [question + answer for question, answer in zip(of_questions, of_answers, strict=True)]
+    contexts = zip(beliefs, of_questions, strict=True)
+    together = [question + math.log1p(_ODDS_PER_BELIEF * max(belief, 0.0)) for belief, question in contexts]
     best, likeliest = max(together, default=0.0), max(of_questions, default=0.0)
-    return tuple(
-        belief * math.exp(one - (best if belief > 0 else likeliest))
-        for belief, one in zip(beliefs, together, strict=True)
-    )
+    contexts = zip(beliefs, together, strict=True)
+    return tuple(belief * math.exp(one - (best if belief > 0 else likeliest)) for belief, one in contexts)
 
 
 def question_evidence(question_gains: Sequence[float]) -> tuple[float, ...]:
