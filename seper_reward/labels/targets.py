@@ -157,10 +157,10 @@ def _evidence_of_sets(labeled: LabeledQuery, utilities: Mapping[frozenset[int], 
     The utility of a set by ``seper_gain`` is its belief plus the weighted gain of the question's likelihood; by
     ``question_gain`` it is this gain.
     """
-    if not labeled.evidence:
-        return {}
+    if not labeled.evidence or not labeled.sets:
+        return {frozenset([at]): one for at, one in enumerate(labeled.evidence)}
     beliefs = {frozenset(label.shown): label.details.get(UTILITY_BELIEF) for label in reversed(labeled.sets)}
-    if beliefs and None in beliefs.values():
+    if None in beliefs.values():
         return dict(zip(utilities, question_evidence(list(utilities.values())), strict=True))
     beliefs |= {frozenset([at]): fields.get("delta_belief") for at, fields in enumerate(labeled.details)}
     sets = {places: belief for places, belief in beliefs.items() if belief is not None}

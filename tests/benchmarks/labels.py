@@ -15,7 +15,7 @@ import numpy as np
 
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.estimators.utility import answer_evidence
+from seper_reward.estimators.utility import answer_evidence, question_evidence
 from seper_reward.evaluate.labels import area, of_best
 from seper_reward.labels.rows import DELTA_SEPER, labeled_queries, read_label_rows
 from seper_reward.labels.targets import GRADES, grade, split_by_help
@@ -69,7 +69,7 @@ def choices() -> dict[str, Label]:
         "posterior of (log(SePer + .03) + log p(answer)) / 2 + 2 gain": lambda row: _softmax(
             (np.log(row["s"] + 0.03) + row["a"]) / 2 + 2 * row["q"]
         ),
-        "evidence of question_gain": lambda row: _softmax(2 * row["q"]),
+        "evidence of question_gain": lambda row: np.array(question_evidence(row["q"])),
     }
 
 
@@ -223,11 +223,12 @@ def _positives(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequ
 
 def _negatives(label: Label, rows: Sequence[tuple[Mapping[str, np.ndarray], Sequence[bool]]]) -> np.ndarray:
     """Return the numbers of each question's relevant and of all its negatives in exports, (Q, 2)."""
-    counts = []
+    default, counts = candidates()[_DEFAULT], []
     for row, marks in rows:
         query = Query("", "", (), tuple(Passage(str(at)) for at in range(len(marks))))
-        labels = tuple((row["b"] + 0.5 * row["q"]).tolist())
-        labeled = LabeledQuery(query, labels, (0.0,) * len(marks), evidence=tuple(label(row).tolist()))
+        labeled = LabeledQuery(
+            query, tuple(default(row).tolist()), (0.0,) * len(marks), evidence=tuple(label(row).tolist())
+        )
         _, negatives = split_by_help(labeled)
         counts.append([sum(marks[at] for at in negatives), len(negatives)])
     return np.array(counts)

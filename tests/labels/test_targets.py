@@ -176,6 +176,7 @@ def test_by_path_of_question_gain_has_the_posterior_of_all_contexts():
     )
     total = math.exp(1.0) + math.exp(0.4) + math.exp(2.0)
     assert by_path(row)[0].labeled.evidence == pytest.approx([math.exp(2.0) / total] * 2)
+    assert by_path(replace(row, sets=()))[0].labeled.evidence == (0.6, 0.4)
 
 
 def test_by_path_keeps_labels_of_what_leads_nowhere():
