@@ -9,7 +9,7 @@ from seper_reward.runtime.json_files import write_lines
 from tests.benchmarks.experiments import query_side, rerankers
 
 TEXTS = ("Sheep graze on the hill.", "Ann saw the house.", "The house was blue.", "Fog is on the lake.")
-SETS = {"taught": "popqa", "tested": "popqa", "of NQ": "nq_oracle_bm25neg"}
+SETS = {"learnt": "popqa", "tested": "popqa", "of NQ": "nq_oracle_bm25neg"}
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.experiments.pooled runs/pooled
     python -m tests.benchmarks.experiments.query_side candidates --folder runs/pooled
-    seper-reward label --input runs/pooled/candidates.jsonl --max_passage_tokens 128 --output_dir runs/pooled/labels
+    seper-reward label --input runs/pooled/candidates.jsonl --max_passage_tokens 128 --output_dir runs/pooled/labels \
+        --cache runs/pooled/cache.sqlite
     python -m tests.benchmarks.experiments.query_side train --folder runs/pooled
     python -m tests.benchmarks.experiments.query_side table --folder runs/pooled
 
@@ -10,7 +11,8 @@ With ``--weights question`` the vectors of the passages stay as they are, as wit
 and all weights of the question's encoder learn from the labels of its first passages in the whole corpus (query-side
 fine-tuning; Izacard et al., arXiv:2208.03299, section 3.4). So a training takes seconds, and the corpus is embedded
 once. With ``--weights all`` questions and passages have one encoder, as in ``train retriever``, and each training
-embeds the corpus again.
+embeds the corpus again. With ``--rounds 2`` the embedded reader labels the first passages of the trained retriever,
+which then learns from these; responses to passages that were labelled before come from ``cache.sqlite`` in the folder.
 
 Labelled and trained on are one half of PopQA's questions, and those of HotpotQA and 2Wiki in the dev and test splits,
 since the embedded reader was trained on the others. Tested are all other questions of these sets, and NQ's test
@@ -35,12 +37,14 @@ from sentence_transformers import SentenceTransformer
 from torch.nn.functional import normalize
 from transformers import get_linear_schedule_with_warmup
 
+from seper_reward.commands import label
 from seper_reward.data.answers import holds_answer
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, labeled_queries, read_label_rows
+from seper_reward.options import LabelOptions
 from seper_reward.reports.tables import markdown_table
 from seper_reward.retrieval import BM25Retriever, next_query
 from seper_reward.retrieval.embeddings import Embedder
@@ -136,10 +140,12 @@ def may_test(query: Query) -> bool:
     return query.metadata["set"] in LEARNT or split_of(query.id) == "test"
 
 
-def candidates(frame: Frame) -> list[dict[str, object]]:
-    """Return the questions to label with the first passages by the untrained retriever."""
-    chosen = spread_by_id([query for query in frame.queries if may_teach(query)])
-    first = frame.rank(load_encoder("embedded", TOKENS), [query.question for query in chosen], TOP)
+def candidates(
+    frame: Frame, model: SentenceTransformer, vectors: torch.Tensor | None = None, sets: Sequence[str] = LEARNT
+) -> list[dict[str, object]]:
+    """Return the questions of these sets to label, with the first passages by a retriever."""
+    chosen = spread_by_id([query for query in frame.queries if may_teach(query) and query.metadata["set"] in sets])
+    first = frame.rank(model, [query.question for query in chosen], TOP, vectors)
     return [candidate_row(query, passages) for query, passages in zip(chosen, first, strict=True)]
 
 
@@ -180,6 +186,18 @@ def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
 def taught(folder: Path) -> list[Query]:
     """Return the questions to train on with their candidates."""
     return list(read_queries(folder / "candidates.jsonl").queries)
+
+
+def targets_anew(frame: Frame, folder: Path, name: str, rows: Sequence[Mapping[str, object]]) -> list[LabeledQuery]:
+    """Return ``targets`` of other candidates; the embedded reader labels them, with the cache in the folder."""
+    with tempfile.TemporaryDirectory() as temporary:
+        file, labels, cache = Path(temporary, "candidates.jsonl"), Path(temporary, "labels"), folder / "cache.sqlite"
+        write_lines(file, rows)
+        if name in (*SUFFIXES, "likelihood"):
+            label.command(
+                LabelOptions(input=str(file), output_dir=str(labels), cache=str(cache), max_passage_tokens=TOKENS)
+            )
+        return targets(frame, Path(temporary), name)
 
 
 def _exact(query: Query, labels: Sequence[float]) -> LabeledQuery:
@@ -272,8 +290,11 @@ def train_all(
     tested = [query for query in frame.queries if may_test(query) and query.id not in learnt]
     for name, seed, path in unfinished(trained, names):
         began, model, rows, vectors = time.perf_counter(), load_encoder("embedded", TOKENS), [], frame.vectors
-        if name != UNTRAINED:
-            labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
+        for number in range(0 if name == UNTRAINED else config.rounds):
+            if number == 0:
+                labeled = [row for row in targets(frame, folder, name) if row.query.id in learnt]
+            else:
+                labeled = targets_anew(frame, folder, name, candidates(frame, model, vectors, sets))
             rows = teacher_rows(labeled, config)
             vectors = learn(model, frame, rows, config, weights, seed)
         seconds = round(time.perf_counter() - began, 1)
@@ -357,6 +378,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
     made.add_argument("--trained", default="trained", help="folder of the trainings, in --folder")
     made.add_argument("--weights", choices=["question", "all"], default="question", help="weights to train")
+    made.add_argument("--rounds", type=int, default=1, help="rounds of labels and training")
     made.add_argument("--loss", default=RetrieverConfig.loss, help="as of train retriever, with --weights all")
     made.add_argument("--sets", nargs="+", choices=LEARNT, default=LEARNT, help="sets to train on")
     made.add_argument("--measure", default="ndcg@10", help="measure of the leads by set in the table")
@@ -364,9 +386,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     trained = words.folder / words.trained
     match words.act:
         case "candidates":
-            write_lines(words.folder / "candidates.jsonl", candidates(Frame(words.folder)))
+            rows = candidates(Frame(words.folder), load_encoder("embedded", TOKENS))
+            write_lines(words.folder / "candidates.jsonl", rows)
         case "train":
-            config, frame = RetrieverConfig(loss=words.loss), Frame(words.folder)
+            config, frame = RetrieverConfig(loss=words.loss, rounds=words.rounds), Frame(words.folder)
             train_all(frame, words.folder, trained, words.labels, config, words.sets, words.weights)
         case _:
             print(table(trained, main=words.measure))

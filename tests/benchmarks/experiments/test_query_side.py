@@ -117,6 +117,37 @@ def test_other_questions_are_ranked_by_what_was_trained(frame, tmp_path, monkeyp
     assert torch.equal(vectors[1], frame.vectors) == (weights == "question")
 
 
+def test_a_second_round_learns_from_labels_of_what_the_first_one_ranks_first(frame, tmp_path, monkeypatch):
+    ranked, labelled = [], []
+    rank, targets_anew = Frame.rank, query_side.targets_anew
+
+    def spied(*args):
+        ranked.append(rank(*args))
+        return ranked[-1]
+
+    def labelled_by(*args):
+        labelled.extend(targets_anew(*args))
+        return labelled
+
+    monkeypatch.setattr(Frame, "rank", spied)
+    monkeypatch.setattr(query_side, "targets_anew", labelled_by)
+    monkeypatch.setattr(query_side, "TOP", 3)
+    config = RetrieverConfig(rounds=2)
+    train_all(frame, tmp_path, tmp_path / "trained", ["human labels"], config, weights="all")
+    (row,) = labelled
+    assert row.query.id == "learnt"
+    assert row.query.passages == ranked[1][0]  # the first ranking is the untrained retriever's
+    assert row.labels == tuple(float(passage.id == "1") for passage in ranked[1][0])
+
+
+def test_other_candidates_are_labelled_by_the_reader(frame, tmp_path):
+    rows = query_side.candidates(frame, query_side.load_encoder("embedded", 128))
+    (labeled,) = query_side.targets_anew(frame, tmp_path, "seper_gain", rows)
+    best = max(zip(labeled.labels, labeled.query.passages, strict=True))[1]
+    assert best.text == "Ann saw the house."
+    assert (tmp_path / "cache.sqlite").is_file()
+
+
 def test_the_table_has_means_and_leads_by_set(tmp_path):
     rng, sets = np.random.default_rng(0), ["popqa"] * 30 + ["nq_oracle_bm25neg"] * 20
     values = {}
