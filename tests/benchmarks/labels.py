@@ -8,11 +8,14 @@ python -m tests.benchmarks.labels table runs/marks/embedded-test-hard.json
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from seper_reward.data.answers import abstains, normalize_answer
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.utility import answer_evidence, question_evidence
@@ -33,10 +36,15 @@ Label = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 
 def candidates() -> dict[str, Label]:
-    """Return candidates for a label: functions of the belief b, ΔSePer d, gain q, SePer s and log-probability a."""
+    """Return candidates for a label: functions of the belief b, ΔSePer d, gain q, SePer s and log-probability a.
+
+    Those of the reader's own answers, p, need no gold answer (``pooled_answers``).
+    """
     return {
         "delta_belief": lambda row: row["b"],
         "question_gain": lambda row: row["q"],
+        "pooled answers": lambda row: row["p"],
+        **{f"pooled answers + {w:g} gain": lambda row, w=w: row["p"] + w * row["q"] for w in (0.25, 0.5)},
         **{f"delta_belief + {w:g} gain": lambda row, w=w: row["b"] + w * row["q"] for w in _WEIGHTS},
         **{f"delta_seper + {w:g} gain": lambda row, w=w: row["d"] + w * row["q"] for w in (0.25, 0.5)},
         "log(SePer + .01) + 2 gain": lambda row: np.log(row["s"] + 0.01) + 2 * row["q"],
@@ -78,9 +86,25 @@ def rows_of(folder: str) -> list[tuple[dict[str, np.ndarray], list[bool]]]:
 
     def columns(row: LabeledQuery) -> dict[str, np.ndarray]:
         names = {"b": "delta_belief", "d": DELTA_SEPER, "q": "question_gain", "s": "seper", "a": "answer_log_prob"}
-        return {key: np.array([passage[name] for passage in row.details]) for key, name in names.items()}
+        numbers = {key: np.array([passage[name] for passage in row.details]) for key, name in names.items()}
+        return {**numbers, "p": pooled_answers(row)}
 
     return [(columns(row), relevance_of(row.query)) for row in labeled_queries(read_label_rows(folder), DELTA_SEPER)]
+
+
+def pooled_answers(row: LabeledQuery) -> np.ndarray:
+    """Return by how much each passage raises the reader's belief in its own answers, in place of the gold ones.
+
+    An answer's share is its mean probability with the passages, which have weights of exp(2 · question gain); answers
+    are equal by ``normalize_answer``, and abstentions are none.
+    """
+    beliefs = [_beliefs(read["responses"]) for read in (*row.details, row.baseline)]
+    answers = sorted({answer for belief in beliefs for answer in belief})
+    probabilities = np.array([[belief[answer] for answer in answers] for belief in beliefs])
+    with_passages, without = probabilities[:-1], probabilities[-1]
+    pool = _softmax(2 * np.array([passage["question_gain"] for passage in row.details])) @ with_passages
+    rises: np.ndarray = (with_passages - without) @ pool / max(pool.sum(), 1e-9)
+    return rises
 
 
 def candidates_table(*folders: str) -> str:
@@ -171,6 +195,14 @@ def score(source: str, output: str) -> str:
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     write_lines(Path(output), rows)
     return f"{output}: {len(rows)} questions"
+
+
+def _beliefs(responses: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    beliefs = Counter[str]()
+    for response in responses:
+        if not abstains(response["text"]):
+            beliefs[normalize_answer(response["text"])] += response["weight"]
+    return beliefs
 
 
 def _counts(rows: Sequence[tuple[np.ndarray, Sequence[bool]]], margin: float) -> tuple[float, float, float]:
