@@ -315,11 +315,14 @@ def unfinished(
 
 
 def table(trained: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndcg@10", first: str = LABELS[0]) -> str:
-    """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set."""
+    """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set.
+
+    A column of its own has the questions whose first passage by the untrained retriever is irrelevant.
+    """
     values, questions = trained_values(trained, (*LABELS, UNTRAINED), (*measured_by, *ANSWERS))
     sets, shown = np.array([of_set for _, of_set in questions]), list(values[first])
     three = np.isin(sets, LEARNT)
-    chosen = {"all three": three}
+    chosen = {"all three": three, "first passage irrelevant": three & (values[UNTRAINED]["recall@1"] == 0)}
     if ANSWERS[0] in shown:
         chosen["unseen by the embedded reader"] = three & np.array([unseen(*question) for question in questions])
     chosen |= {name: sets == name for name in dict.fromkeys(sets.tolist())}

@@ -153,6 +153,8 @@ def test_the_table_has_means_and_leads_by_set(tmp_path):
     values = {}
     for name, seed in [(LABELS[0], 0), (LABELS[0], 1), (UNTRAINED, 0)]:
         values[name, seed] = rng.random(50)
+        if name == UNTRAINED:
+            values[name, seed][[3, 8, 40]] = 0.0  # the last is of NQ, which is in no column of the three sets
         questions = [{"id": "q", "set": each, **dict.fromkeys(query_side.MEASURES, float(value))}
                      for each, value in zip(sets, values[name, seed], strict=True)]  # fmt: skip
         write_json(tmp_path / f"{name}-{seed}.json", {"questions": questions})
@@ -160,4 +162,7 @@ def test_the_table_has_means_and_leads_by_set(tmp_path):
     mean = (values[LABELS[0], 0][:30].mean() + values[LABELS[0], 1][:30].mean()) / 2
     assert "popqa (n=30)" in text
     assert f"| {LABELS[0]} | {mean:.3f} / {mean:.3f}" in text
+    errs = (values[LABELS[0], 0][[3, 8]].mean() + values[LABELS[0], 1][[3, 8]].mean()) / 2
+    assert "first passage irrelevant (n=2)" in text
+    assert " / ".join([f"{errs:.3f}"] * len(query_side.MEASURES)) in text
     assert f"| {UNTRAINED} | {mean - values[UNTRAINED, 0][:30].mean():.3f} [" in text
