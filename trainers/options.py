@@ -148,7 +148,7 @@ class RetrieverConfig(RankingConfig):
     )
     teacher_temperature: Positive = setting(
         1.0,
-        "Temperature of the labels in the loss, > 0, in mean standard deviations of a question's labels of any scale; "
+        "Temperature of the labels in the loss, > 0, in mean standard deviations of a question's labels; "
         "the smaller, the further the model moves.",
     )
     max_seq_length: Count | None = setting(

@@ -200,7 +200,7 @@ def score(source: str, output: str) -> str:
 def _beliefs(responses: Sequence[Mapping[str, Any]]) -> Counter[str]:
     beliefs = Counter[str]()
     for response in responses:
-        if not abstains(response["text"]):
+        if response["count"] and not abstains(response["text"]):  # gold answers that were not drawn have 0
             beliefs[normalize_answer(response["text"])] += response["weight"]
     return beliefs
 

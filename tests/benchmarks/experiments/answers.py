@@ -32,7 +32,7 @@ def answer(trained: Path, frame: Frame, scorer: SePerScorer, top: int) -> None:
         if unread := [one["id"] for one, seper in zip(questions, measures["seper"], strict=True) if seper is None]:
             raise ValueError(f"expected a reader that can read all questions, got too long ones: {', '.join(unread)}")
         for question, *values in zip(questions, *measures.values(), strict=True):
-            question |= dict(zip(measures, values, strict=True))
+            question |= {f"{name}@{top}": value for name, value in zip(measures, values, strict=True)}
     for path, training in trainings.items():
         write_json(path, training)
 

@@ -68,7 +68,7 @@ UNTRAINED = "untrained"
 SEPARATOR = next_query("", [Passage("")])  # before what a second search has read
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
-ANSWERS = ("seper", "exact_match")  # of a reader with the first passages, which ``answers`` adds
+ANSWERS = ("seper@", "exact_match@")  # of a reader with the first passages, which ``answers`` adds
 LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
 
@@ -127,12 +127,7 @@ def may_teach(query: Query) -> bool:
         case "nq_oracle_bm25neg":
             return False
         case _:
-            return unseen(query.id, query.metadata["set"])
-
-
-def unseen(question_id: str, of_set: str) -> bool:
-    """Return whether the embedded reader was not trained on a question."""
-    return of_set == "popqa" or split_of(question_id) != "train"
+            return split_of(query.id) != "train"
 
 
 def may_test(query: Query) -> bool:
@@ -319,12 +314,10 @@ def table(trained: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndc
 
     A column of its own has the questions whose first passage by the untrained retriever is irrelevant.
     """
-    values, questions = trained_values(trained, (*LABELS, UNTRAINED), (*measured_by, *ANSWERS))
+    values, questions = trained_values(trained, (*LABELS, UNTRAINED), measured_by)
     sets, shown = np.array([of_set for _, of_set in questions]), list(values[first])
     three = np.isin(sets, LEARNT)
     chosen = {"all three": three, "first passage irrelevant": three & (values[UNTRAINED]["recall@1"] == 0)}
-    if ANSWERS[0] in shown:
-        chosen["unseen by the embedded reader"] = three & np.array([unseen(*question) for question in questions])
     chosen |= {name: sets == name for name in dict.fromkeys(sets.tolist())}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
     means, by_measure, by_set = [], [], []
@@ -358,11 +351,12 @@ def trained_values(
 ) -> tuple[dict[str, dict[str, np.ndarray]], list[tuple[str, str]]]:
     """Return each label's measures, (S, Q), of a retriever without seeds (Q,), and ids and sets of the questions.
 
-    Measures that a question lacks in any training are left out.
+    To the measures come those of ``answers``. Measures that a question lacks in any training are left out.
     """
     runs = {name: [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))] for name in names}
     trainings = [run for of_label in runs.values() for run in of_label]
-    shared = [key for key in measured_by if all(key in question for run in trainings for question in run)]
+    answers = [key for key in trainings[0][0] if key.startswith(ANSWERS)]
+    shared = [key for key in (*measured_by, *answers) if all(key in question for run in trainings for question in run)]
     values = {}
     for name, of_label in runs.items():
         seeds = slice(None) if len(of_label) > 1 else 0

@@ -36,8 +36,8 @@ def test_answer_adds_the_beliefs_with_the_first_passages(tiny_scorer, tmp_path):
         (belief,) = tiny_scorer.beliefs("Who saw it?", [gold], [first])
         matching = [weight for text, weight in zip(belief.responses, belief.weights, strict=True) if text == gold]
         assert training["rows"] == 3
-        assert training["questions"][0]["seper"] == pytest.approx(belief.seper, abs=1e-6)
-        assert training["questions"][0]["exact_match"] == pytest.approx(sum(matching), abs=1e-6)
+        assert training["questions"][0]["seper@2"] == pytest.approx(belief.seper, abs=1e-6)
+        assert training["questions"][0]["exact_match@2"] == pytest.approx(sum(matching), abs=1e-6)
     assert sum(matching) > 0
 
 

@@ -30,7 +30,7 @@ from seper_reward.retrieval import Retriever, retrieve_hops
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments import query_side
-from tests.benchmarks.experiments.query_side import ANSWERS, DEPTH, TOKENS, TOP, UNTRAINED, Frame, lead
+from tests.benchmarks.experiments.query_side import DEPTH, TOKENS, TOP, UNTRAINED, Frame, lead
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
 from trainers.ranking.run import label_temperature, teacher_rows
@@ -103,7 +103,7 @@ def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str]) -
 
 def table(trained: Path) -> str:
     """Return Markdown: the measures by label, of all questions and by set, and the leads of the first label."""
-    values, questions = query_side.trained_values(trained, (*LABELS, UNTRAINED, ONCE), (*_MEASURES, *ANSWERS))
+    values, questions = query_side.trained_values(trained, (*LABELS, UNTRAINED, ONCE), _MEASURES)
     sets = np.array([of_set for _, of_set in questions])
     chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
     header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
