@@ -98,7 +98,7 @@ def test_a_recipe_runs_by_a_copied_configuration(installed):
     copies = installed("seper-reward", "init").stdout.splitlines()
     named = set(re.findall(r"\bconfigs/[\w/.-]+\.yaml", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert named <= set(copies)
-    words = "--labeler gold --limit 24 --test_share 0.2 --rounds 1 --max_steps 2 --per_device_train_batch_size 4"
+    words = "--labeler gold --limit 24 --test_share 0.2 --max_steps 2 --per_device_train_batch_size 4"
     words += " --num_samples 4 --eval_readers embedded --reader plain --eval_strategy no"
     words += " --output_dir runs/mine"
     done = installed("seper-reward", "train", "retriever", "--config", "configs/retriever/demo.yaml", *words.split())

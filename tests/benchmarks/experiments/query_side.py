@@ -5,7 +5,7 @@
     seper-reward label --input runs/pooled/candidates.jsonl --max_passage_tokens 128 --output_dir runs/pooled/labels \
         --cache runs/pooled/cache.sqlite
     python -m tests.benchmarks.experiments.query_side train --folder runs/pooled
-    python -m tests.benchmarks.experiments.query_side table --folder runs/pooled
+    python -m tests.benchmarks.experiments.query_side table --folder runs/pooled    # --over FOLDER: leads over others
 
 With ``--weights question`` the vectors of the passages stay as they are, as with an index that cannot be made again,
 and all weights of the question's encoder learn from the labels of its first passages in the whole corpus (query-side
@@ -69,6 +69,7 @@ SEPARATOR = next_query("", [Passage("")])  # before what a second search has rea
 EPOCHS, BATCH, RATE = 4, 16, 5e-5
 MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
 ANSWERS = ("seper@", "exact_match@")  # of a reader with the first passages, which ``answers`` adds
+THREE = "all three"  # sets
 LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
 
 
@@ -315,11 +316,8 @@ def table(trained: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndc
     A column of its own has the questions whose first passage by the untrained retriever is irrelevant.
     """
     values, questions = trained_values(trained, (*LABELS, UNTRAINED), measured_by)
-    sets, shown = np.array([of_set for _, of_set in questions]), list(values[first])
-    three = np.isin(sets, LEARNT)
-    chosen = {"all three": three, "first passage irrelevant": three & (values[UNTRAINED]["recall@1"] == 0)}
-    chosen |= {name: sets == name for name in dict.fromkeys(sets.tolist())}
-    header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
+    chosen, shown = columns(values, questions), list(values[first])
+    three, header = chosen[THREE], _headings(chosen)
     means, by_measure, by_set = [], [], []
     for name, measures in values.items():
         cells = [
@@ -339,6 +337,38 @@ def table(trained: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndc
             markdown_table([f"lead of {first} in {main}", *header], by_set),
         ]
     )
+
+
+def leads_over(trained: Path, other: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndcg@10") -> str:
+    """Return Markdown: by how much trainings are ahead of those of the same labels in another folder."""
+    values, questions = trained_values(trained, (*LABELS, UNTRAINED), measured_by)
+    others, same = trained_values(other, (*LABELS, UNTRAINED), measured_by)
+    if questions != same:
+        raise ValueError(f"expected the same questions in {trained} and {other}, got {len(questions)} and {len(same)}")
+    chosen = columns(values, questions)
+    three, shown = chosen[THREE], [key for key in values[UNTRAINED] if key in others[UNTRAINED] and key != main]
+    lines = []
+    for name in LABELS:
+        if name in values and name in others:
+            pairs = [(values[name][key][..., three], others[name][key][..., three]) for key in shown]
+            pairs += [(values[name][main][..., places], others[name][main][..., places]) for places in chosen.values()]
+            lines.append([name, *(lead(*pair) for pair in pairs)])
+    heads = [f"{key}, {THREE}" for key in shown] + [f"{main}, {head}" for head in _headings(chosen)]
+    return markdown_table([f"lead over {other.name}", *heads], lines)
+
+
+def columns(
+    values: Mapping[str, Mapping[str, np.ndarray]], questions: Sequence[tuple[str, str]]
+) -> dict[str, np.ndarray]:
+    """Return the places of the questions in each column of a table."""
+    sets = np.array([of_set for _, of_set in questions])
+    three = np.isin(sets, LEARNT)
+    chosen = {THREE: three, "first passage irrelevant": three & (values[UNTRAINED]["recall@1"] == 0)}
+    return chosen | {name: sets == name for name in dict.fromkeys(sets.tolist())}
+
+
+def _headings(chosen: Mapping[str, np.ndarray]) -> list[str]:
+    return [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
 
 
 def lead(one: np.ndarray, two: np.ndarray) -> str:
@@ -378,6 +408,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--rounds", type=int, default=1, help="rounds of labels and training")
     made.add_argument("--loss", default=RetrieverConfig.loss, help="as of train retriever, with --weights all")
     made.add_argument("--sets", nargs="+", choices=LEARNT, default=LEARNT, help="sets to train on")
+    made.add_argument("--over", help="folder of other trainings, in --folder: the table has the leads over them")
     made.add_argument("--measure", default="ndcg@10", help="measure of the leads by set in the table")
     words = made.parse_args(argv)
     trained = words.folder / words.trained
@@ -388,6 +419,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         case "train":
             config, frame = RetrieverConfig(loss=words.loss, rounds=words.rounds), Frame(words.folder)
             train_all(frame, words.folder, trained, words.labels, config, words.sets, words.weights)
+        case _ if words.over:
+            print(leads_over(trained, words.folder / words.over, main=words.measure))
         case _:
             print(table(trained, main=words.measure))
 

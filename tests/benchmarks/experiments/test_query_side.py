@@ -16,6 +16,7 @@ from tests.benchmarks.experiments.query_side import (
     LABELS,
     UNTRAINED,
     Frame,
+    leads_over,
     may_teach,
     may_test,
     measured,
@@ -146,6 +147,23 @@ def test_other_candidates_are_labelled_by_the_reader(frame, tmp_path):
     best = max(zip(labeled.labels, labeled.query.passages, strict=True))[1]
     assert best.text == "Ann saw the house."
     assert (tmp_path / "cache.sqlite").is_file()
+
+
+def test_leads_over_other_trainings_are_of_the_same_labels(tmp_path):
+    values = {
+        ("two", "bm25"): 0.75, ("two", UNTRAINED): 0.0,
+        ("one", "bm25"): 0.5, ("one", UNTRAINED): 0.0, ("one", "likelihood"): 0.25,
+    }  # fmt: skip
+    for (folder, name), value in values.items():
+        row = {"set": "popqa", **dict.fromkeys(query_side.MEASURES, value)}
+        (tmp_path / folder).mkdir(exist_ok=True)
+        write_json(tmp_path / folder / f"{name}-0.json", {"questions": [{"id": f"q{at}", **row} for at in range(3)]})
+    text = " ".join(leads_over(tmp_path / "two", tmp_path / "one").split())
+    assert text.count("| 0.250 ") == len(query_side.MEASURES) + 2
+    assert "likelihood" not in text
+    write_json(tmp_path / "one" / "likelihood-0.json", {"questions": [{"id": "other", **row}]})
+    with pytest.raises(ValueError, match="expected the same questions"):
+        leads_over(tmp_path / "two", tmp_path / "one")
 
 
 def test_the_table_has_means_and_leads_by_set(tmp_path):
