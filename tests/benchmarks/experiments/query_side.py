@@ -313,26 +313,19 @@ def unfinished(
 def table(trained: Path, measured_by: Iterable[str] = MEASURES, main: str = "ndcg@10", first: str = LABELS[0]) -> str:
     """Return Markdown: the measures by label and set, and the leads of the first label by measure and by set.
 
-    A column of its own has the questions whose first passage by the untrained retriever is irrelevant.
+    One column has the questions whose first passage by the untrained retriever is irrelevant.
     """
     values, questions = trained_values(trained, (*LABELS, UNTRAINED), measured_by)
     chosen, shown = columns(values, questions), list(values[first])
-    three, header = chosen[THREE], _headings(chosen)
-    means, by_measure, by_set = [], [], []
+    header, by_measure, by_set = headings(chosen), [], []
     for name, measures in values.items():
-        cells = [
-            " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values())
-            for places in chosen.values()
-        ]
-        means.append([name, *cells])
         if name != first:
-            best = values[first]
-            by_measure.append([name, *(lead(best[key][..., three], measures[key][..., three]) for key in shown)])
-            pairs = [(best[main][..., places], measures[main][..., places]) for places in chosen.values()]
-            by_set.append([name, *(lead(one, two) for one, two in pairs)])
+            of_measures, of_columns = _leads(values[first], measures, shown, chosen, main)
+            by_measure.append([name, *of_measures])
+            by_set.append([name, *of_columns])
     return "\n\n".join(
         [
-            markdown_table([" / ".join(shown), *header], means),
+            markdown_table([" / ".join(shown), *header], [[name, *means(values[name], chosen)] for name in values]),
             markdown_table([f"lead of {first}, {header[0]}", *shown], by_measure),
             markdown_table([f"lead of {first} in {main}", *header], by_set),
         ]
@@ -346,14 +339,13 @@ def leads_over(trained: Path, other: Path, measured_by: Iterable[str] = MEASURES
     if questions != same:
         raise ValueError(f"expected the same questions in {trained} and {other}, got {len(questions)} and {len(same)}")
     chosen = columns(values, questions)
-    three, shown = chosen[THREE], [key for key in values[UNTRAINED] if key in others[UNTRAINED] and key != main]
+    shown = [key for key in values[UNTRAINED] if key in others[UNTRAINED] and key != main]
     lines = []
     for name in LABELS:
         if name in values and name in others:
-            pairs = [(values[name][key][..., three], others[name][key][..., three]) for key in shown]
-            pairs += [(values[name][main][..., places], others[name][main][..., places]) for places in chosen.values()]
-            lines.append([name, *(lead(*pair) for pair in pairs)])
-    heads = [f"{key}, {THREE}" for key in shown] + [f"{main}, {head}" for head in _headings(chosen)]
+            of_measures, of_columns = _leads(values[name], others[name], shown, chosen, main)
+            lines.append([name, *of_measures, *of_columns])
+    heads = [f"{key}, {THREE}" for key in shown] + [f"{main}, {head}" for head in headings(chosen)]
     return markdown_table([f"lead over {other.name}", *heads], lines)
 
 
@@ -367,8 +359,29 @@ def columns(
     return chosen | {name: sets == name for name in dict.fromkeys(sets.tolist())}
 
 
-def _headings(chosen: Mapping[str, np.ndarray]) -> list[str]:
+def headings(chosen: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the names of the columns with their numbers of questions."""
     return [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
+
+
+def means(measures: Mapping[str, np.ndarray], chosen: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the means of all measures in each column."""
+    return [
+        " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values()) for places in chosen.values()
+    ]
+
+
+def _leads(
+    one: Mapping[str, np.ndarray],
+    two: Mapping[str, np.ndarray],
+    shown: Iterable[str],
+    chosen: Mapping[str, np.ndarray],
+    main: str,
+) -> tuple[list[str], list[str]]:
+    """Return the leads of the first over the second: by measure in all three sets, and in ``main`` by column."""
+    three = chosen[THREE]
+    by_measure = [lead(one[key][..., three], two[key][..., three]) for key in shown]
+    return by_measure, [lead(one[main][..., places], two[main][..., places]) for places in chosen.values()]
 
 
 def lead(one: np.ndarray, two: np.ndarray) -> str:

@@ -106,16 +106,12 @@ def table(trained: Path) -> str:
     values, questions = query_side.trained_values(trained, (*LABELS, UNTRAINED, ONCE), _MEASURES)
     sets = np.array([of_set for _, of_set in questions])
     chosen = {"both": np.isin(sets, _SETS), **{name: sets == name for name in _SETS}}
-    header = [f"{name} (n={int(places.sum())})" for name, places in chosen.items()]
+    header = query_side.headings(chosen)
     best, rows = values[LABELS[0]], []
     shown = [key for key in best if key != "recall@20"]
     for name, measures in values.items():
-        cells = [
-            " / ".join(f"{numbers[..., places].mean():.3f}" for numbers in measures.values())
-            for places in chosen.values()
-        ]
         leads = ["" if name == LABELS[0] else lead(best[key], measures[key]) for key in shown]
-        rows.append([name, *cells, *leads])
+        rows.append([name, *query_side.means(measures, chosen), *leads])
     return markdown_table([" / ".join(best), *header, *(f"lead in {name}" for name in shown)], rows)
 
 
